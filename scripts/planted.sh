@@ -139,9 +139,10 @@ OwnByName      --member     schedules::tests::no_moment_runs_twice
 CatchUp        --member     schedules::tests::no_moment_runs_twice
 HastyAside     --member     settings::tests::files_stay_until
 EarlyUnits     --member     settings::tests::what_is_answered_as_saved
-HastyClone     --member     running::tests::clones::a_clone_that_a_cut
-ForgetOwed     --member     running::tests::clones::a_clone_that_a_cut
-HastyVolume    --member     running::tests::clones::a_new_volume_that_a_cut
+NoIntent       --member     running::tests::clones::a_clone_that_a_cut
+NoIntent       --member     running::tests::clones::new_volumes_that_a_cut
+ForgetIntent   --member     running::tests::clones::a_start_completes
+OpenIntent     --member     running::tests::clones::a_half_made_volume_is_for_nobody
 NoOwnRoom      --member     settings::tests::what_units_keep_leaves_room
 LateSettings   --member     running::tests::room::room_for_settings_is_made
 EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart

@@ -18,16 +18,16 @@ pub(crate) enum Mutant {
     HastyAside,
     /// Answer that what a unit keeps is saved before it is.
     EarlyUnits,
-    /// Make a clone online before its access list is stored.
-    HastyClone,
     /// Leave a host no room for its reservations once others have filled it.
     NoOwnRoom,
-    /// Serve a new volume before it is stored who may use it.
-    HastyVolume,
     /// Make room for settings with the first of them: hosts may have filled the array by then.
     LateSettings,
-    /// Leave a clone without the list that it was to have.
-    ForgetOwed,
+    /// Leave a volume half made whose making was cut off.
+    ForgetIntent,
+    /// Make a volume before it is stored what it is to become.
+    NoIntent,
+    /// Have the general rule hold for a volume that is not yet what it is to become.
+    OpenIntent,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MEMBER_MUTANT=NAME`. The array below has a variable of its own, and ends over

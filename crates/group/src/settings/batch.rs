@@ -5,9 +5,14 @@ use std::collections::BTreeMap;
 use iscsi::chap::{ChapPolicy, Credentials};
 
 use super::destinations::{DestinationStep, SealedStep, check_step, set_destinations};
-use super::state::{MUTUAL, Writes, account_key, policy_key, schedule_key, user_key, volume_key};
-use super::{AccountChange, Mutual, Settings, SettingsError, State, check_entry, check_record};
-use crate::access::{Entry, Policy, Record, check_policy_name, check_user};
+use super::state::{
+    MUTUAL, Writes, account_key, intent_key, policy_key, schedule_key, user_key, volume_key,
+};
+use super::{
+    AccountChange, Mutual, Settings, SettingsError, State, VolumeSettings, check_entry,
+    check_record,
+};
+use crate::access::{AccessError, Entry, Policy, Record, check_policy_name, check_user};
 use crate::accounts::{Account, AccountError};
 use crate::record::Setting;
 use crate::schedules::{PlanChange, Schedule, ScheduleError};
@@ -20,6 +25,8 @@ use crate::store::{Op, Selection};
 pub struct Batch {
     /// By the number of the volume.
     pub volumes: BTreeMap<u32, VolumeStep>,
+    /// The names of those that were made for this, of which it is forgotten what they were to become.
+    pub made: Vec<String>,
     /// The records that a policy is to have, whether it is there or not; `None` for one that is to go.
     pub policies: BTreeMap<String, Option<Vec<Record>>>,
     /// The secret that a CHAP user is to have, whether it is there or not; `None` for one that is to go.
@@ -41,6 +48,21 @@ pub struct VolumeStep {
     pub access: Option<ListChange>,
     /// Hosts of several names at the same time.
     pub shared: Option<bool>,
+}
+
+impl VolumeStep {
+    /// Has it set.
+    pub(super) fn set(&self, settings: &mut VolumeSettings) -> Result<(), AccessError> {
+        match &self.access {
+            None => {}
+            Some(ListChange::Unlisted) => settings.access = None,
+            Some(ListChange::Listed(entries)) => {
+                settings.access.get_or_insert_default().replace(entries)?;
+            }
+        }
+        settings.shared = self.shared.unwrap_or(settings.shared);
+        Ok(())
+    }
 }
 
 /// What the access list of a volume is to be.
@@ -216,17 +238,11 @@ impl Batch {
     fn set_volumes(&self, state: &mut State, writes: &mut Writes) -> Result<(), SettingsError> {
         for (volume, step) in &self.volumes {
             let mut settings = state.volume(*volume)?;
-            match &step.access {
-                None => {}
-                Some(ListChange::Unlisted) => settings.access = None,
-                Some(ListChange::Listed(entries)) => {
-                    settings.access.get_or_insert_default().replace(entries)?;
-                }
-            }
-            settings.shared = step.shared.unwrap_or(settings.shared);
+            step.set(&mut settings)?;
             writes.insert(volume_key(*volume), Some(settings.encode()));
             state.volumes.insert(*volume, Ok(settings));
         }
+        writes.extend(self.made.iter().map(|name| (intent_key(name), None)));
         Ok(())
     }
 

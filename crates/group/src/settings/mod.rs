@@ -9,6 +9,7 @@ mod batch;
 mod concerned;
 mod destinations;
 mod identity;
+mod intents;
 mod logins;
 mod schedules;
 mod state;
@@ -31,6 +32,7 @@ pub use batch::{AccountStep, Batch, ListChange, MutualChange, ScheduleStep, Volu
 pub use concerned::Concerned;
 pub use destinations::DestinationStep;
 pub use identity::Identity;
+pub use intents::{Intent, Intents};
 pub use logins::AccountChange;
 pub use state::{Known, Mutual, Rule, State, VolumeSettings};
 pub use units::{LaterUnit, UnitKey, UnitRecord, Units};
@@ -252,18 +254,6 @@ impl Settings {
     pub async fn set_shared(&self, volume: u32, shared: bool) -> Result<(), SettingsError> {
         self.change_volume(volume, |_, settings| {
             settings.shared = shared;
-            Ok(())
-        })
-        .await
-    }
-
-    /// Sets for a volume what is set for another one.
-    ///
-    /// # Errors
-    /// The store does not do it.
-    pub async fn copy(&self, from: u32, to: u32) -> Result<(), SettingsError> {
-        self.change_volume(to, |state, settings| {
-            *settings = state.volume(from)?;
             Ok(())
         })
         .await

@@ -12,6 +12,7 @@
 //! | `schedules/` and a name | a [`Schedule`] |
 //! | `destinations/` and a name | a [`Destination`] |
 //! | `identity` | what hosts know the array by ([`Identity`]) |
+//! | `intents/` and the name of a volume | what it is to become that is being made ([`Intent`]) |
 //!
 //! What units of targets keep lies beside them ([`units`](super::units)).
 
@@ -20,7 +21,7 @@ use std::collections::BTreeMap;
 use iscsi::chap::{ChapPolicy, Credentials, CredentialsError};
 use serde::{Deserialize, Serialize};
 
-use super::{Identity, SettingsError};
+use super::{Identity, Intent, Intents, SettingsError};
 use crate::access::{AccessList, Entry, Policies, Policy, Record};
 use crate::accounts::{Account, Logins, Token, Written};
 use crate::destinations::Destination;
@@ -42,10 +43,21 @@ pub(super) type Writes = BTreeMap<String, Option<Vec<u8>>>;
 
 const DESTINATIONS: &str = "destinations/";
 pub(super) const IDENTITY: &str = "identity";
+const INTENTS: &str = "intents/";
 
 /// How the keys of settings begin. No key begins as two of them do.
-pub(super) const PREFIXES: [&str; 9] =
-    [GUARD, VOLUMES, POLICIES, "chap/", ACCOUNTS, TOKENS, SCHEDULES, DESTINATIONS, IDENTITY];
+pub(super) const PREFIXES: [&str; 10] = [
+    GUARD,
+    VOLUMES,
+    POLICIES,
+    "chap/",
+    ACCOUNTS,
+    TOKENS,
+    SCHEDULES,
+    DESTINATIONS,
+    IDENTITY,
+    INTENTS,
+];
 
 pub(super) fn volume_key(volume: u32) -> String {
     format!("{VOLUMES}{volume:08x}")
@@ -73,6 +85,10 @@ pub(super) fn schedule_key(name: &str) -> String {
 
 pub(super) fn destination_key(name: &str) -> String {
     format!("{DESTINATIONS}{name}")
+}
+
+pub(super) fn intent_key(name: &str) -> String {
+    format!("{INTENTS}{name}")
 }
 
 /// What is set for one volume.
@@ -160,7 +176,9 @@ pub struct State {
     pub destinations_changed: BTreeMap<String, Revision>,
     /// What hosts know the array by.
     pub identity: Identity,
-    /// What cannot be read, beside volumes, by its key.
+    /// What volumes are to become that are being made, by name.
+    pub intents: Intents,
+    /// What cannot be read, beside volumes and what they are to become, by its key.
     pub unreadable: BTreeMap<String, SettingError>,
 }
 
@@ -176,6 +194,8 @@ impl State {
                 if let Ok(number) = u32::from_str_radix(number, 16) {
                     state.volumes.insert(number, VolumeSettings::decode(&kv.value));
                 }
+            } else if let Some(name) = key.strip_prefix(INTENTS) {
+                state.intents.insert(name.to_owned(), Intent::decode(&kv.value));
             } else if let Err(error) = state.take(key, kv) {
                 state.unreadable.insert(key.to_owned(), error);
             }
@@ -196,6 +216,7 @@ impl State {
             && self.schedules.is_empty()
             && self.destinations.is_empty()
             && self.identity == Identity::default()
+            && self.intents.is_empty()
             && self.unreadable.is_empty()
     }
 

@@ -1,7 +1,7 @@
 //! What is asked about access. A change is stored, then the targets get their rules, and sessions that
 //! these do not let in are ended, before it is answered.
 
-use array::api::{VolumeInfo, VolumeState};
+use array::api::VolumeInfo;
 use group::access::Record;
 use group::secrets::Secret;
 use group::settings::{Settings, SettingsError, State, VolumeSettings};
@@ -11,7 +11,6 @@ use crate::access_request::{
     AccessRequest, ChapRequest, ChapUser, ChapUsers, Numbered, PolicyRequest, PolicyShown,
     SecretText, VolumeAccess,
 };
-use crate::mutants::{self, Mutant};
 use crate::reply::Answer;
 use crate::settings::KeptError;
 
@@ -22,6 +21,7 @@ impl Member {
             return self.shown_access(&name);
         }
         let _turn = self.turn.take().await;
+        self.complete(&name).await?;
         let id = self.find(&name)?.id;
         let change = async move |settings: &mut Settings| match request {
             AccessRequest::List { .. } => Ok(()),
@@ -35,51 +35,9 @@ impl Member {
         self.shown_access(&name)
     }
 
-    /// Whether anything is set for a volume.
-    pub(super) fn has_settings(&self, id: u32) -> Result<bool, RequestError> {
-        Ok(self.settings.state()?.volumes.contains_key(&id))
-    }
-
-    /// A clone is for those that its source is for, and goes online once that is stored: no host sees it before.
-    pub(super) async fn give_access(
-        &self,
-        source: u32,
-        clone: &VolumeInfo,
-    ) -> Result<VolumeInfo, RequestError> {
-        let id = clone.id;
-        let copy = async move |settings: &mut Settings| settings.copy(source, id).await;
-        self.settings.change(copy).await?;
-        Ok(self.array.set_volume_online(&clone.name, true).await?)
-    }
-
-    /// A clone that was left without what its source has, as it could not be stored or power was lost in between,
-    /// is given it before it goes online.
-    pub(super) async fn give_owed(&self, name: &str) -> Result<(), RequestError> {
-        let clone = self.find(name)?;
-        let source = clone.origin.as_deref().and_then(|origin| origin.split_once('@'));
-        let Some(source) = source.and_then(|(source, _)| self.find(source).ok()) else {
-            return Ok(());
-        };
-        // Another one may have come under the name of a source that is gone: its hosts are strangers here.
-        let is_source = source.created_unix_seconds <= clone.created_unix_seconds;
-        let is_owed = clone.state == VolumeState::Offline
-            && is_source
-            && !self.has_settings(clone.id)?
-            && self.has_settings(source.id)?;
-        if is_owed && !mutants::is(Mutant::ForgetOwed) {
-            let (from, to) = (source.id, clone.id);
-            let copy = async move |settings: &mut Settings| settings.copy(from, to).await;
-            self.settings.change(copy).await?;
-            tracing::warn!(
-                "volume {name} has the access list of {} from now on, whose clone it is: it had none of its own",
-                source.name
-            );
-        }
-        Ok(())
-    }
-
     /// Lets hosts of several names use a volume at the same time, or one.
     pub(super) async fn set_shared(&self, name: &str, shared: bool) -> Result<(), RequestError> {
+        self.complete(name).await?;
         let id = self.find(name)?.id;
         self.set(async move |settings: &mut Settings| settings.set_shared(id, shared).await).await
     }
@@ -141,7 +99,7 @@ impl Member {
     }
 
     /// What is set for a volume; `None` where nothing is.
-    fn set_for(state: &State, id: u32) -> Result<Option<&VolumeSettings>, RequestError> {
+    pub(super) fn set_for(state: &State, id: u32) -> Result<Option<&VolumeSettings>, RequestError> {
         match state.volumes.get(&id) {
             None => Ok(None),
             Some(Ok(settings)) => Ok(Some(settings)),

@@ -1,10 +1,12 @@
 //! All that is set, shown and changed at once.
 //!
 //! ```text
-//!   check ─▶ make volumes ─▶ one transaction ─▶ offline ─▶ access ─▶ read-ahead, size, online
-//!                 ▲                │ refused
-//!                 ╰── taken back ◀─╯             what is behind the transaction is not taken back
+//!   check ─▶ intents ─▶ make volumes ─▶ one transaction ─▶ offline ─▶ access ─▶ read-ahead, size, online
+//!                            ▲                │ refused
+//!                            ╰── taken back ◀─╯           what is behind the transaction is not taken back
 //! ```
+//!
+//! What a crash leaves of the volumes is completed by their intents ([`half_made`](super::half_made)).
 //!
 //! No host sees a new volume before the rules for it are in force, and a volume that goes offline is gone before new
 //! rules let anybody in.
@@ -14,7 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use array::api::{VolumeInfo, VolumeState};
 use group::accounts::Account;
 use group::schedules::{Plan, PlanChange, Schedule};
-use group::settings::{AccountStep, Batch, MutualChange, ScheduleStep, Settings, VolumeStep};
+use group::settings::{
+    AccountStep, Batch, Intent, MutualChange, ScheduleStep, Settings, SettingsError, VolumeStep,
+};
 
 use super::access::bytes;
 use super::logins::unix_seconds;
@@ -23,10 +27,10 @@ use crate::configuration_request::{
     AccountToDo, ConfigurationChange, ConfigurationRequest, NewVolume, ScheduleToDo, VolumeChange,
     VolumeSet,
 };
-use crate::mutants::{self, Mutant};
 use crate::reply::{Answer, ConfigurationShown};
 use crate::request::VolumeRequest;
 use crate::schedule_request::{NewSchedule, ScheduleChange};
+use crate::settings::KeptError;
 
 impl Member {
     pub(super) async fn configuration(
@@ -107,12 +111,19 @@ impl Member {
         change: &ConfigurationChange,
         made: &mut Vec<String>,
     ) -> Result<(), RequestError> {
+        let new = change.new_volumes.iter().map(|new| &new.spec.name);
+        for name in new.chain(change.volumes.iter().map(|volume| &volume.name)) {
+            self.complete(name).await?;
+        }
+        self.intend(intents(change)?).await?;
         for NewVolume { spec, set } in &change.new_volumes {
             self.check_free(&spec.name, None)?;
-            // Not before it is stored who may use it: a loss of power in between leaves it to nobody.
-            let at_once = !is_listed(set) || mutants::is(Mutant::HastyVolume);
-            self.create(spec.clone(), is_online(set) && at_once).await?;
+            self.create(spec.clone(), is_online(set) && !is_listed(set)).await?;
             made.push(spec.name.clone());
+            if is_online(set) && is_listed(set) {
+                // For nobody, until what is set for it is stored.
+                self.array.set_volume_online(&spec.name, true).await?;
+            }
         }
         let batch = self.batch(change)?;
         let now = unix_seconds();
@@ -122,8 +133,7 @@ impl Member {
 
     /// Does with volumes what cannot be part of the transaction.
     async fn finish(&self, change: &ConfigurationChange) -> Result<(), RequestError> {
-        let ConfigurationChange { new_volumes, volumes: changes, .. } = change;
-        let offline = changes.iter().filter(|volume| volume.set.online == Some(false));
+        let offline = change.volumes.iter().filter(|volume| volume.set.online == Some(false));
         let mut finished = Ok(());
         for VolumeChange { name, .. } in offline {
             finished = finished.and(
@@ -133,13 +143,7 @@ impl Member {
         }
         self.serving.apply_access().await;
         finished?;
-        for NewVolume { spec, set } in new_volumes.iter().filter(|new| is_listed(&new.set)) {
-            if is_online(set) {
-                let (name, online) = (spec.name.clone(), true);
-                self.step(&spec.name, VolumeRequest::SetOnline { name, online }).await?;
-            }
-        }
-        for change in changes {
+        for change in &change.volumes {
             for step in steps(change) {
                 self.step(&change.name, step).await?;
             }
@@ -161,11 +165,12 @@ impl Member {
         let mut batch = Batch::default();
         let new = new_volumes.iter().map(|new| (&new.spec.name, &new.set));
         for (name, set) in new.chain(volumes.iter().map(|volume| (&volume.name, &volume.set))) {
-            let VolumeSet { shared, access, .. } = set.clone();
-            if shared.is_some() || access.is_some() {
-                batch.volumes.insert(self.find(name)?.id, VolumeStep { access, shared });
+            if is_listed(set) {
+                batch.volumes.insert(self.find(name)?.id, step_of(set));
             }
         }
+        let listed = new_volumes.iter().filter(|new| is_listed(&new.set));
+        batch.made = listed.map(|new| new.spec.name.clone()).collect();
         for (name, records) in policies {
             put_once(&mut batch.policies, name, records.clone())?;
         }
@@ -220,6 +225,21 @@ fn is_online(set: &VolumeSet) -> bool {
 /// Whether something is stored for a volume, which is not to be served before.
 fn is_listed(set: &VolumeSet) -> bool {
     set.access.is_some() || set.shared.is_some()
+}
+
+fn step_of(set: &VolumeSet) -> VolumeStep {
+    let VolumeSet { shared, access, .. } = set.clone();
+    VolumeStep { access, shared }
+}
+
+/// What new volumes are to become for which something is stored.
+fn intents(change: &ConfigurationChange) -> Result<BTreeMap<String, Intent>, RequestError> {
+    let listed = change.new_volumes.iter().filter(|new| is_listed(&new.set));
+    let intent = |NewVolume { spec, set }: &NewVolume| {
+        let intent = Intent::new(&step_of(set), is_online(set)).map_err(SettingsError::from)?;
+        Ok((spec.name.clone(), intent))
+    };
+    listed.map(intent).collect::<Result<_, KeptError>>().map_err(RequestError::from)
 }
 
 /// What is done after the rules are in force: growth, which stays, last.

@@ -6,6 +6,7 @@ mod configuration;
 mod destinations;
 mod disks;
 mod error;
+mod half_made;
 mod jobs;
 mod logins;
 pub(crate) mod places;
@@ -230,6 +231,7 @@ impl Member {
             self.take_identity().await;
             self.schedules_changed.ring();
         }
+        self.complete_all().await;
         self.serving.apply_access().await;
         self.serving.settle().await;
     }

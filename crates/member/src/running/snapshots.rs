@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 
 use array::ArrayError;
-use array::api::{SnapshotInfo, VolumeState};
+use array::api::{SnapshotInfo, VolumeInfo, VolumeState};
+use group::settings::Intent;
 
 use super::error::KeptSnapshot;
 use super::{Member, RequestError};
-use crate::mutants::{self, Mutant};
 use crate::reply::{Answer, Snapshot};
 use crate::request::SnapshotRequest;
 
@@ -91,18 +91,7 @@ impl Member {
                 Ok(Answer::Done)
             }
             SnapshotRequest::Clone { volume, name, to } => {
-                self.check_free(&to, None)?;
-                let source = self.find(&volume)?.id;
-                let has_list = self.has_settings(source)?;
-                // One that a crash leaves without its list is offline.
-                let is_first = self.settings.are_to_be_made();
-                let at_once = !has_list && !is_first || mutants::is(Mutant::HastyClone);
-                let mut clone = array.clone_snapshot(&volume, &name, &to, at_once).await?;
-                if is_first {
-                    clone = self.room_ahead(clone, true).await?;
-                } else if has_list {
-                    clone = self.give_access(source, &clone).await?;
-                }
+                let clone = self.clone_snapshot(&volume, &name, &to).await?;
                 Ok(Answer::Volume(Box::new(self.shown(clone))))
             }
             SnapshotRequest::Delete { volume, name } => {
@@ -135,6 +124,31 @@ impl Member {
             | SnapshotRequest::Count { .. }
             | SnapshotRequest::Diff { .. }
             | SnapshotRequest::Create { .. } => Ok(Answer::Done),
+        }
+    }
+
+    /// A clone is for those that its source is for.
+    async fn clone_snapshot(
+        &self,
+        volume: &str,
+        name: &str,
+        to: &str,
+    ) -> Result<VolumeInfo, RequestError> {
+        for involved in [volume, to] {
+            self.complete(involved).await?;
+        }
+        self.check_free(to, None)?;
+        let source = self.find(volume)?.id;
+        let settings = Self::set_for(&*self.settings.state()?, source)?.cloned();
+        if let Some(settings) = settings {
+            let intent = Intent { settings, online: true };
+            return self.clone_with((volume, name, to), intent).await;
+        }
+        let is_first = self.settings.are_to_be_made();
+        let clone = self.array.clone_snapshot(volume, name, to, !is_first).await?;
+        match is_first {
+            true => self.room_ahead(clone, true).await,
+            false => Ok(clone),
         }
     }
 

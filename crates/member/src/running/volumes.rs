@@ -11,6 +11,9 @@ use crate::reply::{Answer, Registrations, Volume};
 use crate::request::VolumeRequest;
 use crate::settings::KeptError;
 
+/// Why a volume is for nobody that is not yet what it is to become.
+const HALF_MADE: &str = "it is half made: who may use it is not stored yet";
+
 impl Member {
     pub(super) async fn volume(&self, request: VolumeRequest) -> Result<Answer, RequestError> {
         match request {
@@ -51,6 +54,7 @@ impl Member {
         Ok(match request {
             VolumeRequest::List | VolumeRequest::Show { .. } => None,
             VolumeRequest::Create(spec) => {
+                self.complete(&spec.name).await?;
                 self.check_free(&spec.name, None)?;
                 Some(self.create(spec, true).await?.name)
             }
@@ -64,6 +68,9 @@ impl Member {
                 Some(name)
             }
             VolumeRequest::Rename { name, to } => {
+                for involved in [&name, &to] {
+                    self.complete(involved).await?;
+                }
                 self.check_free(&to, Some(&name))?;
                 self.check_no_hosts(&name)?;
                 self.serving.withdraw(&self.serving.names().volume(&name)).await?;
@@ -78,9 +85,8 @@ impl Member {
                 Some(name)
             }
             VolumeRequest::SetOnline { name, online } => {
-                if online {
-                    self.give_owed(&name).await?;
-                } else {
+                self.complete(&name).await?;
+                if !online {
                     self.find(&name)?;
                     self.serving.withdraw(&self.serving.names().volume(&name)).await?;
                 }
@@ -153,6 +159,7 @@ impl Member {
                 return RequestError::NotTakenBack { refusal, volume, source };
             }
         }
+        self.forget_unmade().await;
         refusal
     }
 
@@ -228,12 +235,18 @@ impl Member {
     /// volumes.
     fn shown_with(
         &self,
-        info: VolumeInfo,
+        mut info: VolumeInfo,
         (sessions, low): (&BTreeMap<String, usize>, &BTreeMap<String, Registrations>),
     ) -> Volume {
         let iqn = self.serving.names().volume(&info.name);
         let sessions = sessions.get(&iqn).copied().unwrap_or(0);
-        let not_served = self.serving.refusal(&iqn).or_else(|| self.settings.fault());
+        let is_half_made = self.settings.is_half_made(info.id);
+        if is_half_made && info.state == VolumeState::Offline {
+            HALF_MADE.clone_into(&mut info.reason);
+        }
+        let half_made = || is_half_made.then(|| HALF_MADE.to_owned());
+        let fault = || self.settings.fault().or_else(half_made);
+        let not_served = self.serving.refusal(&iqn).or_else(fault);
         let shared = self.is_shared(info.id);
         let hosts = self.hosts(info.id);
         let registrations = low.get(&self.serving.names().volume_serial(&info)).cloned();

@@ -9,6 +9,7 @@ mod earlier;
 pub(crate) mod hidden;
 mod hosts;
 mod identity;
+mod intents;
 mod making;
 mod saving;
 mod thread;
@@ -429,7 +430,8 @@ impl MemberSettings {
 
     /// Who may use a volume, or its snapshots; `None` where the rule of the server holds.
     pub(crate) fn access(&self, volume: u32, object: Object) -> Option<Access> {
-        if matches!(**self.kept.borrow(), Kept::Broken(_) | Kept::Closed) {
+        let is_unknown = matches!(**self.kept.borrow(), Kept::Broken(_) | Kept::Closed);
+        if is_unknown || self.is_half_made(volume) {
             return Some(Access::nobody());
         }
         match self.state.borrow().rule(volume) {
@@ -447,7 +449,7 @@ impl MemberSettings {
 
     /// Which hosts may use a volume, where those without a list are for `unlisted`.
     pub(crate) fn hosts(&self, volume: u32, unlisted: Unlisted) -> Hosts {
-        if self.fault().is_some() {
+        if self.fault().is_some() || self.is_half_made(volume) {
             return Hosts::Nobody;
         }
         match self.state.borrow().rule(volume) {
