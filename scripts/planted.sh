@@ -131,6 +131,7 @@ OldRules       --test=wire  access_changes::a_login_that_waits
 OthersUser     --test=wire  access::who_may_do_what
 KeepSessions   --test=wire  access_changes::who_is_not_let_in
 OldSecret      --test=wire  access_changes::another_secret
+NameAlone      --test=wire  access::a_user_of_the_server
 SecondHost     --test=wire  access::a_second_host
 ForgetFigures  --test=wire  figures::what_a_session_did
 LateBegin      --member     schedules::tests::no_moment_runs_twice
