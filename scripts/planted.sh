@@ -143,6 +143,7 @@ HastyClone     --member     running::tests::clones::a_clone_that_a_cut
 ForgetOwed     --member     running::tests::clones::a_clone_that_a_cut
 HastyVolume    --member     running::tests::clones::a_new_volume_that_a_cut
 NoOwnRoom      --member     settings::tests::what_units_keep_leaves_room
+TwoStay        --member     running::tests::one_host::a_volume_that_two
 LateSettings   --member     running::tests::room::room_for_settings_is_made
 EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart
 OldPlace       --notify     place::tests::a_place_of_numbers_that_a_crash_took_back

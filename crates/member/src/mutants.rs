@@ -28,6 +28,8 @@ pub(crate) enum Mutant {
     LateSettings,
     /// Leave a clone without the list that it was to have.
     ForgetOwed,
+    /// Leave two hosts at a volume that is to be one for a single host.
+    TwoStay,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MEMBER_MUTANT=NAME`. The array below has a variable of its own, and ends over

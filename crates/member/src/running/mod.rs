@@ -8,6 +8,7 @@ mod disks;
 mod error;
 mod jobs;
 mod logins;
+mod one_host;
 pub(crate) mod places;
 mod registrations;
 mod schedules;
