@@ -132,6 +132,7 @@ OldRules       --test=wire  access_changes::a_login_that_waits
 OthersUser     --test=wire  access::who_may_do_what
 KeepSessions   --test=wire  access_changes::who_is_not_let_in
 OldSecret      --test=wire  access_changes::another_secret
+NameAlone      --test=wire  access::a_user_of_the_server
 SecondHost     --test=wire  access::a_second_host
 ForgetFigures  --test=wire  figures::what_a_session_did
 LateBegin      --member     schedules::tests::no_moment_runs_twice
@@ -144,6 +145,7 @@ NoIntent       --member     running::tests::clones::new_volumes_that_a_cut
 ForgetIntent   --member     running::tests::clones::a_start_completes
 OpenIntent     --member     running::tests::clones::a_half_made_volume_is_for_nobody
 NoOwnRoom      --member     settings::tests::what_units_keep_leaves_room
+TwoStay        --member     running::tests::one_host::a_volume_that_two
 LateSettings   --member     running::tests::room::room_for_settings_is_made
 EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart
 OldPlace       --notify     place::tests::a_place_of_numbers_that_a_crash_took_back

@@ -86,6 +86,10 @@ impl Advised for RequestError {
             Self::HostsLoggedIn { name, .. } => {
                 format!("log out, or take it offline first ('drystone volume offline {name}')")
             }
+            Self::SeveralHosts { hosts, .. } if hosts.len() == 2 => {
+                "log one out or take it offline first".to_owned()
+            }
+            Self::SeveralHosts { .. } => "log all but one out or take it offline first".to_owned(),
             Self::SnapshotInUse { volume, snapshot } => take_offline(volume, snapshot),
             Self::AmbiguousDisk { .. } => "say which by its number".to_owned(),
             Self::NoSuchDisk(_) | Self::DiskIsMember(_) => "see 'drystone disk list'".to_owned(),

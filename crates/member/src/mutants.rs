@@ -28,6 +28,8 @@ pub(crate) enum Mutant {
     NoIntent,
     /// Have the general rule hold for a volume that is not yet what it is to become.
     OpenIntent,
+    /// Leave two hosts at a volume that is to be one for a single host.
+    TwoStay,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MEMBER_MUTANT=NAME`. The array below has a variable of its own, and ends over

@@ -23,8 +23,8 @@ pub struct Config {
     pub port_group: u16,
     /// Who may log in to targets that have no rules of their own.
     pub access: Access,
-    /// Who may ask for targets by discovery; `None` takes `access`. Of targets each sees only those that it may
-    /// use.
+    /// Who may ask for targets by discovery; `None`: whom `access` or the rules of a target may let in. Of
+    /// targets each sees only those that it may use.
     pub discovery: Option<Access>,
     /// Cores (threads) that serve sessions, at least 1.
     pub cores: u16,

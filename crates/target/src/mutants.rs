@@ -56,6 +56,8 @@ pub(crate) enum Mutant {
     KeepSessions,
     /// Let a user stay whose secret is another now.
     OldSecret,
+    /// Take a user for another of the same name.
+    NameAlone,
     /// Let several hosts use a target that is not shared.
     SecondHost,
     /// Lose what a session has counted when it ends.

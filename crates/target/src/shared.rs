@@ -1,6 +1,6 @@
 //! What all cores share: the configuration, the targets, and who is logged in.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -24,8 +24,8 @@ pub(crate) struct Shared {
     pub(crate) port_group: AtomicU16,
     /// For targets without rules of their own.
     pub(crate) rules: Arc<Rules>,
-    /// For discovery.
-    pub(crate) discovery: Arc<Rules>,
+    /// For discovery; without it whom the rules of the server or of a target may let in.
+    pub(crate) discovery: Option<Arc<Rules>>,
     pub(crate) store: Arc<dyn UnitStore>,
     pub(crate) limits: Limits,
     pub(crate) congestion: Option<String>,
@@ -51,6 +51,23 @@ impl Shared {
     /// What all targets have in common.
     pub(crate) fn common(&self) -> Common<'_> {
         Common { port_group: self.port_group(), store: &self.store, rules: &self.rules }
+    }
+
+    /// The rules of which one must let in who wants to discover.
+    pub(crate) fn discovery_rules(&self) -> Vec<Arc<Rules>> {
+        if let Some(discovery) = &self.discovery {
+            return vec![discovery.clone()];
+        }
+        let mut all = vec![self.rules.clone()];
+        let own = self.targets.served().into_iter().map(|target| target.rules());
+        all.extend(own.filter(|rules| !Arc::ptr_eq(rules, &self.rules)));
+        all
+    }
+
+    /// Whether a host that has discovered without a proof was not asked for one by the rules of the server.
+    /// Those that only an access list lets in could have given one, and see what they may use without.
+    pub(crate) fn is_unasked(&self, initiator: &str, from: IpAddr) -> bool {
+        self.discovery.as_ref().unwrap_or(&self.rules).admits(initiator, from, None)
     }
 
     /// The number of the portal group.

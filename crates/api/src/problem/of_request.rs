@@ -35,6 +35,7 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         RequestError::Sanitized(_) | RequestError::Cancelled => Code::WrongState,
         RequestError::SnapshotOnline { .. }
         | RequestError::HostsLoggedIn { .. }
+        | RequestError::SeveralHosts { .. }
         | RequestError::SnapshotInUse { .. }
         | RequestError::DiskIsMember(_) => Code::InUse,
         RequestError::SameTarget { .. }

@@ -23,6 +23,7 @@ use std::path::Path;
 pub(crate) fn export(args: &MemberArgs) -> Result<(), Failure> {
     let desk = Desk::new(args)?;
     let (san, _) = asked(&desk)?;
+    let san = san.without_idle();
     Ok(desk.show(&san.sections, |_| Ok(write(&san)))?)
 }
 

@@ -3,7 +3,7 @@
 use super::read::SecretFiles;
 use super::schema::{KINDS, secret_keys};
 use super::write::shown;
-use super::{Keys, San, Value};
+use super::{Keys, SCHEDULE, San, Value, is_idle};
 use crate::print::colour::Colour;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +50,8 @@ pub(crate) fn diff(member: &San, file: &San) -> Vec<Difference> {
         for name in names {
             let (kind, is_lost) = (kind.word, member.lost.contains(&(kind.word, name.clone())));
             let (how, keys, lost_secrets) = match (there.get(name), wanted.get(name)) {
+                // Nobody wrote it into a file, and it goes on as it is.
+                (Some(there), None) if kind == SCHEDULE && is_idle(there) => continue,
                 (None, _) => (How::OnlyInFile, Vec::new(), Vec::new()),
                 (_, None) => (How::OnlyOnMember, Vec::new(), Vec::new()),
                 (Some(there), Some(wanted)) => {

@@ -47,6 +47,21 @@ impl San {
     pub(crate) fn put(&mut self, kind: &'static str, name: String, keys: Keys) {
         self.sections.entry(kind).or_default().insert(name, keys);
     }
+
+    /// Leaves schedules out all of whose volumes are deleted: a file can neither name those nor none.
+    pub(crate) fn without_idle(mut self) -> Self {
+        if let Some(schedules) = self.sections.get_mut(SCHEDULE) {
+            schedules.retain(|_, keys| !is_idle(keys));
+        }
+        self
+    }
+}
+
+const SCHEDULE: &str = "schedule";
+
+/// Whether a schedule has no volume to take a snapshot of.
+fn is_idle(schedule: &Keys) -> bool {
+    schedule.get("volumes") == Some(&Value::Texts(Vec::new()))
 }
 
 #[cfg(test)]

@@ -46,8 +46,11 @@ fn of_configuration(configuration: Configuration) -> Result<San, MemberError> {
         let missing = || MemberError::Strange(format!("'{}' has no access list", volume.name));
         san.put("volume", volume.name.clone(), of_volume(volume, access.ok_or_else(missing)?)?);
     }
+    let is_there = |name: &str| {
+        volumes.iter().any(|volume| volume.name == name && volume.state != VolumeState::Deleted)
+    };
     for schedule in schedules {
-        let keys = of_schedule(&schedule)?;
+        let keys = of_schedule(&schedule, is_there)?;
         san.put("schedule", schedule.name, keys);
     }
     for policy in policies {
@@ -115,8 +118,9 @@ pub(super) fn record_text(record: HostRecord) -> Result<String, AccessError> {
     Ok(Record::new(record.try_into()?)?.to_string())
 }
 
-fn of_schedule(schedule: &Schedule) -> Result<Keys, MemberError> {
-    let there = schedule.volumes.iter().filter(|volume| !volume.gone);
+/// Without volumes that are gone or in the recycle bin, which no file has.
+fn of_schedule(schedule: &Schedule, is_there: impl Fn(&str) -> bool) -> Result<Keys, MemberError> {
+    let there = schedule.volumes.iter().filter(|volume| !volume.gone && is_there(&volume.name));
     let timing = Timing::try_from(schedule.when.clone());
     let timing = timing.map_err(|error| MemberError::Strange(error.to_string()))?;
     Ok(Keys::from([
@@ -225,7 +229,7 @@ mod tests {
                     "next_unix_seconds": null, "last": null, "snapshots": 0,
                 });
                 let schedule: Schedule = serde_json::from_value(schedule).expect("a schedule");
-                san.put("schedule", name.into(), of_schedule(&schedule).expect("it reads"));
+                san.put("schedule", name.into(), of_schedule(&schedule, |_| true).expect("it reads"));
             }
             let text = write(&san);
             let back = read(&text);

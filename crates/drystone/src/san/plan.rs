@@ -234,6 +234,7 @@ impl Planner<'_> {
                         self.loses(format!("schedule '{name}' deletes its older snapshots"));
                     }
                 }
+                ("volumes", Value::Texts(volumes)) if volumes.is_empty() => return Err(of_none()),
                 ("volumes", Value::Texts(volumes)) => change.volumes = Some(volumes.clone()),
                 (_, due) => change.when = Some(timing(due)?),
             }
@@ -326,6 +327,9 @@ const BLOCK_BYTES_USUAL: u32 = 512;
 
 fn new_schedule(name: &str, keys: &Keys) -> Result<NewSchedule, String> {
     let Value::Texts(volumes) = needed(keys, "volumes")? else { return Err(strange()) };
+    if volumes.is_empty() {
+        return Err(of_none());
+    }
     Ok(NewSchedule {
         name: name.to_owned(),
         volumes: volumes.clone(),
@@ -412,6 +416,10 @@ pub(super) fn word<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
 }
 
 /// The schema lets nothing of another kind in.
+fn of_none() -> String {
+    "a schedule cannot be of no volumes: name one, or leave the schedule out".to_owned()
+}
+
 fn strange() -> String {
     "a key has another kind of value than it can have".to_owned()
 }

@@ -102,6 +102,40 @@ fn a_schedule_is_made_once_and_changed_as_it_was_read() {
     member.stop();
 }
 
+/// It would be done whatever the thing is now.
+#[test]
+fn a_condition_that_is_not_looked_at_is_refused() {
+    let home = Home::files(3, "128M");
+    let member = home.start(&[]);
+    let socket = home.socket();
+    make(&member, "a");
+    let tag = ["if-match: \"stale\""];
+    for (path, body) in [
+        ("/v1/volumes", Some(json!({"name": "b", "size_bytes": 1 << 20}))),
+        ("/v1/volumes/a/undelete", None),
+        ("/v1/array/scrub", None),
+    ] {
+        let refused = http::ask(&socket, "POST", path, &tag, body.as_ref());
+        assert_eq!(refused.problem(), "invalid", "{path}");
+        assert_eq!(refused.status, 422);
+        let told = format!("POST {path} takes no If-Match").replace("/a/", "/{name}/");
+        assert!(refused.text().contains(&told), "{}", refused.text());
+    }
+    let none = ask(&member, "GET", "/v1/volumes/b", None);
+    assert_eq!(none.problem(), "no-such-volume", "it was not made");
+    // The same key does it when the condition is left out.
+    let keyed = ["idempotency-key: k", tag[0]];
+    let make = |headers: &[&str]| {
+        let body = json!({"name": "b", "size_bytes": 1 << 20});
+        http::ask(&socket, "POST", "/v1/volumes", headers, Some(&body)).status
+    };
+    assert_eq!((make(&keyed), make(&keyed[..1])), (422, 201));
+    // Who only asks is answered, and a method that there is not is told as one.
+    assert_eq!(http::ask(&socket, "GET", "/v1/volumes", &tag, None).status, 200);
+    assert_eq!(http::ask(&socket, "PUT", "/v1/volumes", &tag, None).status, 405);
+    member.stop();
+}
+
 fn make_schedule(socket: &Path, name: &str) {
     let when = json!({"daily": {"at": "03:00"}});
     let body = json!({"name": name, "volumes": ["a"], "when": when, "keep": 2});

@@ -72,6 +72,48 @@ fn a_list_is_for_those_on_it_and_taking_one_off_ends_its_sessions() {
 }
 
 #[test]
+fn a_volume_that_two_hosts_use_does_not_become_one_for_a_single_host() {
+    let home = Home::files(4, "256M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "w", "64M"]);
+    let mut hosts = [DB, WEB].map(|name| log_in(&member, "w", name).expect("everybody may"));
+    let two = format!(
+        "2 hosts are logged in to 'w', {DB} and {WEB}: log one out or take it offline first"
+    );
+    // The first entry of a list makes it one; where it leaves one host alone, the other one is ended.
+    let refused = member.refused(&["volume", "access", "add", "w", "--ip", "127.0.0.1"]);
+    assert_eq!(refused, two);
+    let list = |words: &str| {
+        let path = home.path("w.toml");
+        fs::write(&path, format!("[volume.w]\n{words}\n")).expect("it is written");
+        text(&path)
+    };
+    let by_file = list("access = [\"ip=127.0.0.1 for=both\"]");
+    let refused_by_file = |file: &str| {
+        let (code, _, told) = home.ask(&["apply", "-f", file, "--yes"]);
+        assert_eq!((code, told), (1, format!("drystone: {two}\n")));
+    };
+    refused_by_file(&by_file);
+    assert!(hosts.iter_mut().all(|host| !is_ended(host)), "nothing was changed");
+    member.run(&["volume", "set", "w", "--shared", "on"]);
+    member.run(&["volume", "access", "add", "w", "--ip", "127.0.0.1"]);
+    assert_eq!(member.refused(&["volume", "set", "w", "--shared", "off"]), two);
+    let off = list("access = [\"ip=127.0.0.1 for=both\"]\nshared = false");
+    refused_by_file(&off);
+    // What leaves one of them there is no such change.
+    member.run(&[
+        "apply",
+        "-f",
+        &list(&format!("access = [\"iqn={DB} for=both\"]\nshared = false")),
+        "--yes",
+    ]);
+    let [db, web] = &mut hosts;
+    assert!(!is_ended(db) && is_ended(web));
+    member.run(&["volume", "set", "w", "--shared", "off"]);
+    member.stop();
+}
+
+#[test]
 fn settings_come_along_with_the_disks_and_nobody_sees_where_they_are() {
     let home = Home::files(4, "256M");
     let member = home.start(&[]);

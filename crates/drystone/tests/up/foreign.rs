@@ -57,7 +57,12 @@ fn private(home: &Home, name: &str, contents: &str) -> String {
 
 /// A member with all volumes, which are shared: that a second host is refused is another matter.
 fn start(home: &Home) -> Member<'_> {
-    let member = home.start(&[]);
+    start_with(home, &[])
+}
+
+/// A member of this start with all volumes.
+fn start_with<'a>(home: &'a Home, more: &[&str]) -> Member<'a> {
+    let member = home.start(more);
     member.run(&["chap", "add", "al", "--secret-file", &private(home, "al", SECRET)]);
     for (name, list, _) in VOLUMES {
         member.run(&["volume", "create", name, "16M"]);
@@ -117,22 +122,58 @@ fn initiators_of_others_get_in_where_the_table_says_so_and_nowhere_else() {
     member.stop();
 }
 
+/// The volumes that discovery tells a host of; `None` if it is refused.
+fn told(member: &Member<'_>, host: Host) -> Option<BTreeSet<String>> {
+    let prefix = member.iqn("unlisted").strip_suffix("unlisted").expect("a prefix").to_owned();
+    let url = url(member, host.login, "");
+    let output = finish(Command::new("iscsi-ls").args(["-i", host.name, &url]));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let targets = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("Target:")?.split_whitespace().next())
+        .map(|iqn| iqn.strip_prefix(&prefix).expect("one of ours").to_owned());
+    output.status.success().then(|| targets.collect())
+}
+
+fn names(all: &[&str]) -> BTreeSet<String> {
+    all.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[test]
+fn beside_a_secret_of_the_start_those_on_lists_hear_of_what_they_may_use() {
+    let home = Home::files(3, "256M");
+    // Of the same name as the user that lists mean, who has another secret.
+    let secret = private(&home, "start", &format!("al:{OTHER}"));
+    let member = start_with(&home, &["--chap-file", &secret]);
+    let told = HOSTS.map(|host| told(&member, host));
+    // Who proves nothing hears of what it may use so, or is not let in.
+    assert_eq!(told[0], Some(names(&["named", "either"])));
+    assert_eq!(told[1], None);
+    assert_eq!(told[2], Some(names(&["named", "proved", "both", "either"])));
+    assert_eq!(told[3], Some(names(&["proved", "either"])));
+    assert_eq!(told[4], Some(names(&["unlisted"])));
+    member.stop();
+}
+
+#[test]
+fn beside_an_address_of_the_start_those_on_lists_hear_of_what_they_may_use() {
+    let home = Home::files(3, "256M");
+    let member = start_with(&home, &["--allow", "192.0.2.1"]);
+    let told = |host: Host| told(&member, host);
+    assert_eq!(told(HOSTS[0]), Some(names(&["named", "either"])));
+    assert_eq!(told(HOSTS[1]), None);
+    assert_eq!(told(HOSTS[3]), Some(names(&["proved", "either"])));
+    assert_eq!(told(HOSTS[4]), None);
+    member.run(&["volume", "access", "add", "elsewhere", "--ip", "127.0.0.1"]);
+    assert_eq!(told(HOSTS[1]), Some(names(&["elsewhere"])));
+    member.stop();
+}
+
 #[test]
 fn who_asks_what_there_is_hears_of_what_it_may_use() {
     let home = Home::files(3, "256M");
     let member = start(&home);
-    let prefix = member.iqn("unlisted").strip_suffix("unlisted").expect("a prefix").to_owned();
-    let told = |host: Host| -> BTreeSet<String> {
-        let output =
-            finish(Command::new("iscsi-ls").args(["-i", host.name, &url(&member, host.login, "")]));
-        assert!(output.status.success(), "{output:?}");
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        said.lines()
-            .filter_map(|line| line.strip_prefix("Target:")?.split_whitespace().next())
-            .map(|iqn| iqn.strip_prefix(&prefix).expect("one of ours").to_owned())
-            .collect()
-    };
-    let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let told = |host: Host| told(&member, host).expect("it may ask");
     // What can be used by a proof is told to those who could give it: discovery asks for none.
     let [web, db] = [HOSTS[0], HOSTS[1]].map(told);
     assert_eq!(web, names(&["unlisted", "named", "proved", "both", "either"]));

@@ -208,8 +208,48 @@ fn what_cannot_be_applied_changes_nothing() {
     let no_volume =
         format!("{new}[schedule.s]\nvolumes = [\"gone\"]\nwhen = \"every 1h\"\nkeep = 2");
     refused(&with(&no_volume), "there is no volume 'gone'");
+    let no_volumes = "[schedule.s]\nvolumes = []\nwhen = \"every 1h\"\nkeep = 2";
+    refused(&with(no_volumes), "schedule 's': a schedule cannot be of no volumes");
     let no_space = format!("{new}[volume.zzz]\nsize = \"1T\"\nthick = true");
     refused(&with(&no_space), "there is room for");
+    member.stop();
+}
+
+/// Neither those that are gone nor those in the recycle bin.
+#[test]
+fn an_export_names_no_volumes_of_schedules_that_are_deleted() {
+    let home = Home::files(3, "256M");
+    let member = home.start(&[]);
+    for name in ["a", "bin", "gone"] {
+        member.run(&["volume", "create", name, "16M"]);
+    }
+    let create = |name: &str, volumes: &[&str]| {
+        let volumes = volumes.iter().flat_map(|volume| ["--volume", volume]);
+        let words = ["schedule", "create", name, "--every", "4h", "--keep", "3"];
+        member.run(&words.into_iter().chain(volumes).collect::<Vec<_>>());
+    };
+    create("some", &["a", "bin", "gone"]);
+    create("idle", &["bin", "gone"]);
+    for name in ["bin", "gone"] {
+        member.run(&["volume", "offline", name]);
+        member.run(&["volume", "delete", name, "--yes"]);
+    }
+    member.run(&["volume", "purge", "gone", "--yes"]);
+    let written = member.run(&["export-config"]);
+    assert!(written.contains("[schedule.some]\nvolumes = [\"a\"]\n"), "{written}");
+    assert!(!written.contains("idle"), "{written}");
+    let file = home.path("own.toml");
+    fs::write(&file, &written).expect("it can be written");
+    let file = text(&file);
+    member.run(&["diff", "-f", &file]);
+    member.run(&["apply", "-f", &file, "--yes"]);
+    assert!(member.run(&["schedule", "list"]).contains("idle"), "it is as it was");
+    // Who names the schedule again changes the one that is there.
+    let named = format!("{written}[schedule.idle]\nvolumes = [\"a\"]\n");
+    fs::write(&file, named).expect("it can be written");
+    member.run(&["apply", "-f", &file, "--yes"]);
+    let idle = member.json(&["schedule", "show", "idle"]);
+    assert_eq!(idle["volumes"].as_array().map(Vec::len), Some(1), "{idle}");
     member.stop();
 }
 

@@ -4,7 +4,7 @@
 use array::api::VolumeInfo;
 use group::access::Record;
 use group::secrets::Secret;
-use group::settings::{Settings, SettingsError, State, VolumeSettings};
+use group::settings::{ListChange, Settings, SettingsError, State, VolumeSettings, VolumeStep};
 
 use super::{Member, RequestError};
 use crate::access_request::{
@@ -23,6 +23,12 @@ impl Member {
         let _turn = self.turn.take().await;
         self.complete(&name).await?;
         let id = self.find(&name)?.id;
+        if let AccessRequest::Add { entry, .. } = &request
+            && self.access_of(&self.find(&name)?)?.entries.is_none()
+        {
+            let access = Some(ListChange::Listed(vec![entry.clone()]));
+            self.check_one_host(&name, &VolumeStep { access, shared: None }, &[]).await?;
+        }
         let change = async move |settings: &mut Settings| match request {
             AccessRequest::List { .. } => Ok(()),
             AccessRequest::Add { entry, .. } => settings.add_access(id, entry).await.map(drop),
@@ -39,6 +45,8 @@ impl Member {
     pub(super) async fn set_shared(&self, name: &str, shared: bool) -> Result<(), RequestError> {
         self.complete(name).await?;
         let id = self.find(name)?.id;
+        let step = VolumeStep { access: None, shared: Some(shared) };
+        self.check_one_host(name, &step, &[]).await?;
         self.set(async move |settings: &mut Settings| settings.set_shared(id, shared).await).await
     }
 

@@ -159,6 +159,14 @@ pub enum RequestError {
         /// How many.
         hosts: usize,
     },
+    /// One host at a time is asked for, and both would go on.
+    #[error("{} logged in to '{name}', {}", hosts_are(hosts.len()), listed(hosts))]
+    SeveralHosts {
+        /// The volume.
+        name: String,
+        /// Their names.
+        hosts: Vec<String>,
+    },
     /// Hosts know a snapshot by a name that it is to lose.
     #[error("hosts are logged in to snapshot '{snapshot}' by the old name of '{volume}'")]
     SnapshotInUse {
@@ -226,6 +234,16 @@ pub struct KeptSnapshot {
     pub name: String,
     /// Why it is there still.
     pub source: ArrayError,
+}
+
+/// The first few of them.
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [one, two] => format!("{one} and {two}"),
+        [one, two, more @ ..] => format!("{one}, {two} and {} more", more.len()),
+    }
 }
 
 fn hosts_are(hosts: usize) -> String {

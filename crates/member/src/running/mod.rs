@@ -9,6 +9,7 @@ mod error;
 mod half_made;
 mod jobs;
 mod logins;
+mod one_host;
 pub(crate) mod places;
 mod registrations;
 mod schedules;

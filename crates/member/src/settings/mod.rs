@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use array::Array;
-use group::access::Object;
+use group::access::{Object, Record};
 use group::accounts::Logins;
 use group::bytes::{Contents, contents};
 use group::secrets::{KeySource, Vault};
@@ -440,6 +440,11 @@ impl MemberSettings {
                 Some(access_of(&records, object, shared, &self.known.borrow()))
             }
         }
+    }
+
+    /// Whom these records let in, were they on a list.
+    pub(crate) fn access_by(&self, records: &[Record], object: Object) -> Access {
+        access_of(records, object, false, &self.known.borrow())
     }
 
     /// How full the room is that units share: see [`ArrayUnits::shared_room`].

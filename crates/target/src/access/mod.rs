@@ -1,5 +1,6 @@
 //! Who may use what: rules over CHAP user, initiator name and address.
 
+pub(crate) mod discovery;
 mod rules;
 #[cfg(test)]
 mod tests;

@@ -69,10 +69,13 @@ impl Rules {
         from: IpAddr,
         proved: Option<&Credentials>,
     ) -> bool {
-        let is_known =
-            proved.is_none_or(|proved| self.chap.users().iter().any(|known| **known == *proved));
-        (is_known || mutants::is(Mutant::OldSecret))
+        proved.is_none_or(|proved| self.knows(proved))
             && self.shows(initiator, from, proved.map_or(Proved::Nothing, Proved::User))
+    }
+
+    /// This is a user, with this secret. Another secret of the same name is another user's.
+    fn knows(&self, proved: &Credentials) -> bool {
+        self.chap.users().iter().any(|known| **known == *proved) || mutants::is(Mutant::OldSecret)
     }
 
     /// Whether some rule lets a host in that has proved so much, or may do so yet.
@@ -81,7 +84,9 @@ impl Rules {
             (None, _) | (Some(_), Proved::NotAsked) => true,
             (Some(_), Proved::Nothing) => false,
             (Some(_), Proved::User(_)) if mutants::is(Mutant::OthersUser) => true,
-            (Some(user), Proved::User(proved)) => user == proved.user(),
+            (Some(user), Proved::User(proved)) => {
+                user == proved.user() && (self.knows(proved) || mutants::is(Mutant::NameAlone))
+            }
         })
     }
 }

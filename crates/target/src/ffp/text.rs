@@ -12,12 +12,14 @@ use crate::targets::{Found, Target};
 
 /// Whether a host learns of a target: if it may use it, or may after a proof that it was not asked for yet.
 fn is_shown(conn: &Connection, target: &Target) -> bool {
+    let (session, from) = (&conn.session, conn.peer.ip());
+    let is_unasked = || session.shared.is_unasked(&session.initiator, from);
     let proved = match conn.proved.as_deref() {
         Some(user) => Proved::User(user),
-        None if conn.session.is_discovery() => Proved::NotAsked,
+        None if session.is_discovery() && is_unasked() => Proved::NotAsked,
         None => Proved::Nothing,
     };
-    target.rules().shows(&conn.session.initiator, conn.peer.ip(), proved)
+    target.rules().shows(&session.initiator, from, proved)
 }
 
 /// What one connection may learn.

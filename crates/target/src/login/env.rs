@@ -7,7 +7,7 @@ use iscsi::login::{LoginEnv, SessionDecision, SessionRequest, TargetLookup};
 use iscsi::pdu::LoginStatus;
 use iscsi::text::IscsiName;
 
-use crate::access::Rules;
+use crate::access::{Rules, discovery};
 use crate::datamover::Ends;
 use crate::mutants::{self, Mutant};
 use crate::registry::SessionKey;
@@ -35,11 +35,12 @@ impl<'a> Env<'a> {
         Self { shared, ends, room, found: None }
     }
 
-    /// The rules of a target as they are now, or those for discovery; or why it is not served any more.
-    fn rules(&self, target: Option<&IscsiName>) -> Result<Arc<Rules>, LoginStatus> {
-        let Some(name) = target else { return Ok(self.shared.discovery.clone()) };
+    /// The rules of a target as they are now, or those for discovery, one of which must let it in; or why it
+    /// is not served any more.
+    fn rules(&self, target: Option<&IscsiName>) -> Result<Vec<Arc<Rules>>, LoginStatus> {
+        let Some(name) = target else { return Ok(self.shared.discovery_rules()) };
         match self.shared.targets.find(name.as_str()) {
-            Found::Served(target) => Ok(target.rules()),
+            Found::Served(target) => Ok(vec![target.rules()]),
             Found::Offline => Err(LoginStatus::SERVICE_UNAVAILABLE),
             Found::Unknown => Err(LoginStatus::NOT_FOUND),
         }
@@ -48,7 +49,8 @@ impl<'a> Env<'a> {
     /// Whether the rules, as they are now, let in who has proved this.
     fn is_admitted(&self, request: &SessionRequest<'_>) -> Result<bool, LoginStatus> {
         let (rules, from) = (self.rules(request.target)?, self.ends.peer.ip());
-        let is_admitted = rules.admits(request.initiator.as_str(), from, request.proved);
+        let is_admitted =
+            discovery::admits(&rules, request.initiator.as_str(), from, request.proved);
         Ok(is_admitted || mutants::is(Mutant::OldRules))
     }
 
@@ -94,11 +96,11 @@ impl LoginEnv for Env<'_> {
         initiator: &IscsiName,
         target: Option<&IscsiName>,
     ) -> Option<AuthPolicy> {
-        let rules = match target {
-            None => self.shared.discovery.clone(),
-            Some(_) => self.found.take()?.rules(),
-        };
-        rules.auth(initiator.as_str(), self.ends.peer.ip())
+        let (initiator, from) = (initiator.as_str(), self.ends.peer.ip());
+        match target {
+            None => discovery::auth(&self.shared.discovery_rules(), initiator, from),
+            Some(_) => self.found.take()?.rules().auth(initiator, from),
+        }
     }
 
     fn session(&mut self, request: &SessionRequest<'_>) -> SessionDecision {

@@ -87,8 +87,8 @@ impl Server {
         let count = config.cores.max(1);
         let rules = Arc::new(Rules::new(config.access).map_err(TargetError::from)?);
         let discovery = match config.discovery {
-            None => rules.clone(),
-            Some(access) => Arc::new(Rules::new(access).map_err(TargetError::from)?),
+            None => None,
+            Some(access) => Some(Arc::new(Rules::new(access).map_err(TargetError::from)?)),
         };
         let shared = Arc::new(Shared {
             targets: Table::default(),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use iscsi::chap::Credentials;
+use iscsi::chap::{Credentials, InitiatorChap};
 use iscsi::pdu::LogoutReason;
 use target::{Access, AccessRule};
 
@@ -193,7 +193,61 @@ fn discovery_shows_a_host_what_it_may_use() {
     let rig = serve(access([AccessRule::user("alice"), AccessRule::user("bob")]));
     assert_eq!(shown(&rig, finder().proving("alice")), ["a", "c"]);
     assert_eq!(shown(&rig, finder().proving("bob")), ["b", "c"]);
-    assert_eq!(Login { target: None, ..finder() }.connect(rig.portal()).err(), Some(UNPROVED));
+    assert_eq!(shown(&rig, finder()), ["c"], "it could have proved more, and did not");
+    assert_eq!(shown(&rig, Login::new("other").from(1)), ["d"]);
+    assert_eq!(shown(&rig, Login::new("third").from(9)), ["e"]);
+    assert_eq!(cannot_discover(&rig, Login::new("third").from(1)), Some(UNPROVED));
+}
+
+fn cannot_discover(rig: &Rig, login: Login) -> Option<NoLogin> {
+    Login { target: None, ..login }.connect(rig.portal()).err()
+}
+
+/// A server whose rule knows an alice by a secret of its own.
+fn server_of_two_alices() -> Rig {
+    let mut config = config([ram()]);
+    let own = Credentials::new("alice", "hers at the server").unwrap();
+    config.access =
+        Access::uniform(vec![AccessRule::from(at("127.0.0.1").unwrap())], Some(own), None);
+    let lists = [
+        ("general", None),
+        ("hers", Some(AccessRule::user("alice"))),
+        ("free", Some(host("free"))),
+    ];
+    let spec = |(name, rule): (&str, Option<AccessRule>)| {
+        let mut spec = target_of(&format!("iqn.2026-11.dev.drystone:{name}"), [ram()]);
+        spec.access = rule.map(|rule| access([rule]));
+        spec
+    };
+    config.targets = lists.into_iter().map(spec).collect();
+    Rig::start(config)
+}
+
+#[test]
+fn a_user_of_the_server_and_one_of_a_target_are_two_though_they_have_one_name() {
+    let rig = server_of_two_alices();
+    let by = |secret: &str, name: &str| {
+        let chap = InitiatorChap::new(Credentials::new("alice", secret).unwrap(), None).unwrap();
+        Login { chap: Some(chap), ..Login::new(name).from(1) }
+    };
+    let as_own = |name: &str| by("hers at the server", name);
+    assert_eq!(shown(&rig, as_own("a")), ["general"]);
+    assert_eq!(shown(&rig, as_own("free")), ["free", "general"]);
+    // Whom only a list lets in comes from anywhere, and proves what the list wants.
+    assert_eq!(shown(&rig, Login::new("a").from(2).proving("alice")), ["hers"]);
+    assert_eq!(shown(&rig, Login::new("free").from(2)), ["free"]);
+    for stranger in [
+        Login::new("a").from(1),
+        Login::new("a").from(2),
+        Login::new("a").from(2).proving("bob"),
+        by("a wrong secret", "a"),
+        as_own("a").from(2),
+    ] {
+        assert_eq!(cannot_discover(&rig, stranger), Some(UNPROVED));
+    }
+    let hers = "iqn.2026-11.dev.drystone:hers";
+    set_access(&rig, hers, Some(access([host("other")])));
+    assert_eq!(cannot_discover(&rig, Login::new("a").from(2)), Some(UNAUTHORIZED));
 }
 
 /// Another port of the host that `Login::new(name)` is.

@@ -5,6 +5,7 @@ mod access;
 mod accounts;
 mod array;
 mod chap;
+mod conditional;
 mod configuration;
 mod connections;
 mod described;
@@ -26,7 +27,7 @@ use std::sync::{Arc, LazyLock};
 use axum::extract::{Request, State};
 use axum::http::header::ETAG;
 use axum::http::{StatusCode, Uri};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
 use serde::Serialize;
@@ -139,6 +140,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .fallback(|uri: Uri| async move { no_such_path(uri.path()) })
         .method_not_allowed_fallback(not_allowed)
         .layer(from_fn_with_state(app.clone(), idempotency::once))
+        .layer(from_fn(conditional::check))
         .layer(from_fn_with_state(app.clone(), admit::admit))
         .with_state(app)
 }

@@ -4,6 +4,7 @@ mod busy;
 mod clones;
 mod costs;
 mod faults;
+mod one_host;
 mod room;
 
 use std::time::{Duration, Instant};

@@ -1,0 +1,69 @@
+//! A volume that two hosts use does not become one for a single host.
+
+use group::access::Entry;
+use group::settings::ListChange;
+
+use super::{host, iqn, let_in};
+use crate::access_request::AccessRequest;
+use crate::configuration_request::{
+    ConfigurationChange, ConfigurationRequest, VolumeChange, VolumeSet,
+};
+use crate::request::{Request, VolumeRequest};
+use crate::running::RequestError;
+use crate::testing::{Host, Rig};
+
+fn set_shared(rig: &Rig, shared: bool) -> Result<(), RequestError> {
+    rig.ask(Request::Volume(VolumeRequest::SetShared { name: "w".into(), shared })).map(drop)
+}
+
+fn change(rig: &Rig, set: VolumeSet) -> Result<(), RequestError> {
+    let (name, read_ahead_bytes, size_bytes) = ("w".to_owned(), None, None);
+    let volumes = vec![VolumeChange { name, set, read_ahead_bytes, size_bytes }];
+    let change = Box::new(ConfigurationChange { volumes, ..ConfigurationChange::default() });
+    rig.ask(Request::Configuration(ConfigurationRequest::Change(change))).map(drop)
+}
+
+fn hosts_named(refused: Result<(), RequestError>) -> Vec<String> {
+    match refused {
+        Err(RequestError::SeveralHosts { name, hosts }) if name == "w" => hosts,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn entry(name: &str) -> Entry {
+    Entry::Record(format!("iqn={}", host(name)).parse().expect("a record"))
+}
+
+#[test]
+fn a_volume_that_two_hosts_use_stays_shared() {
+    let home = tempfile::tempdir().expect("a directory");
+    let (rig, portal) = Rig::start_for_all(home.path(), &home.path().join("data"), None);
+    rig.create("w");
+    set_shared(&rig, true).expect("nobody is there");
+    let both = ["a", "b"].map(|name| {
+        let_in(&rig, "w", name);
+        host(name)
+    });
+    let target = iqn(&rig, "w");
+    let mut there =
+        both.clone().map(|name| Host::log_in(portal, &name, &target).expect("it is shared"));
+    assert_eq!(hosts_named(set_shared(&rig, false)), both);
+    let alone = |access| VolumeSet { shared: Some(false), access, ..VolumeSet::default() };
+    assert_eq!(hosts_named(change(&rig, alone(None))), both);
+    let listed = ListChange::Listed(vec![entry("b"), entry("c"), entry("a")]);
+    assert_eq!(hosts_named(change(&rig, alone(Some(listed)))), both);
+    assert!(there.iter_mut().all(|host| host.test() == Some(0)), "nothing was changed");
+    // Where the list leaves one, or the volume goes offline, there are not two any more.
+    let listed = ListChange::Listed(vec![entry("b"), entry("c")]);
+    change(&rig, alone(Some(listed))).expect("one goes");
+    let [a, b] = &mut there;
+    assert_eq!((a.test(), b.test()), (None, Some(0)));
+    set_shared(&rig, true).expect("one is there");
+    rig.ask(Request::Access(AccessRequest::Add { volume: "w".into(), entry: entry("a") }))
+        .expect("it is shared");
+    let again = Host::log_in(portal, &both[0], &target).expect("it is on the list again");
+    assert_eq!(hosts_named(set_shared(&rig, false)), both);
+    change(&rig, VolumeSet { online: Some(false), ..alone(None) }).expect("it goes offline");
+    drop(again);
+    rig.stop();
+}
