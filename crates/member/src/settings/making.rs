@@ -11,8 +11,9 @@ use array::ArrayError;
 use group::settings::{Settings, SettingsError};
 use group::store::Place;
 
+use super::opened::open_settings;
 use super::thread::StoreThread;
-use super::{Kept, KeptError, MemberSettings, gone, hidden, open_settings};
+use super::{Kept, KeptError, MemberSettings, gone, hidden};
 use crate::events::Kind;
 use crate::mutants::{self, Mutant};
 

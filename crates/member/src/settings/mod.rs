@@ -11,6 +11,7 @@ mod hosts;
 mod identity;
 mod intents;
 mod making;
+mod opened;
 mod saving;
 mod thread;
 mod units;
@@ -21,15 +22,13 @@ use std::env;
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use array::Array;
 use group::access::{Object, Record};
 use group::accounts::Logins;
-use group::bytes::{Contents, contents};
-use group::secrets::{KeySource, Vault};
+use group::secrets::KeySource;
 use group::settings::{Concerned, Known, Rule, Settings, SettingsError, State};
-use group::store::{Embedded, Options, Place, StoreError};
+use group::store::StoreError;
 use ring::wait::Turn;
 use target::Access;
 
@@ -41,6 +40,7 @@ use crate::spec::size;
 use device::VolumeBytes;
 use hosts::access_of;
 pub use hosts::{Hosts, Unlisted};
+use opened::{OpenError, make_key_ready, open_store};
 use thread::StoreThread;
 pub use units::ArrayUnits;
 pub(crate) use units::UnitSave;
@@ -284,13 +284,9 @@ impl MemberSettings {
                 return Err(SettingsError::Unreadable(error.to_string()));
             }
             let known = state.secrets(settings.vault());
-            // Before the first secret, while the data directory answers: who stores that has the turn of all that is
-            // stored. Not where the key of others may be put back yet.
-            if begins
-                && known.missing.is_empty()
-                && let Err(error) = settings.make_key_ready()
-            {
-                tracing::warn!("no secrets can be stored: {error}");
+            // Not where the key of others may be put back yet.
+            if begins && known.missing.is_empty() {
+                make_key_ready(settings);
             }
             let units = if wants_units { Some(settings.units().await?) } else { None };
             Ok::<_, SettingsError>((state, known, units))
@@ -561,38 +557,6 @@ fn serials_begin(array_id: &str) -> String {
 
 fn gone() -> SettingsError {
     StoreError::from(std::io::Error::other("its thread is gone")).into()
-}
-
-/// Why no store is opened.
-#[derive(Debug, thiserror::Error)]
-enum OpenError {
-    #[error("it is a volume of somebody else")]
-    Foreign,
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-fn open_store(volume: VolumeBytes, is_fresh: bool, key: KeySource) -> Result<Settings, OpenError> {
-    match contents(&volume).map_err(StoreError::from)? {
-        Contents::Store => {}
-        Contents::Nothing if is_fresh => {}
-        Contents::Nothing | Contents::Other => return Err(OpenError::Foreign),
-    }
-    open_settings(Place::Device(Arc::new(volume)), key)
-}
-
-fn open_settings(place: Place, key: KeySource) -> Result<Settings, OpenError> {
-    let begun = Instant::now();
-    let clock = Arc::new(move || begun.elapsed());
-    let store = Embedded::open(place, clock, Options::default())?;
-    // As without one: who is let in by name or address is let in.
-    let vault = Vault::open(key.clone()).unwrap_or_else(|error| {
-        tracing::error!(
-            "{error}; hosts that CHAP users of access lists let in are kept out until the member is started with it"
-        );
-        Vault::without_key(key)
-    });
-    Ok(Settings::new(Arc::new(store), vault))
 }
 
 #[cfg(test)]
