@@ -4,6 +4,7 @@ use super::super::diff::diff;
 use super::super::of_member::{entry_text, record_text};
 use super::super::schema::{KINDS, Shape, in_order};
 use super::super::tests::sans;
+use super::super::{SCHEDULE, is_idle};
 use super::*;
 use api::types::{
     DestinationChange, Email, NewDestination, NewEmail, NewWay, NewWebhook, Severity, Way, Webhook,
@@ -267,7 +268,7 @@ proptest! {
         }
         let member = one_kind_each(applicable(&San::default(), member));
         let member = with_lost(member, lost);
-        let file = one_kind_each(applicable(&member, file));
+        let file = one_kind_each(applicable(&member, file)).without_idle();
         let server = |name: &str| match file.sections.get("webhook")?.get(name)?.get("server")? {
             Value::Text(server) => Some(server.clone()),
             _ => None,
@@ -280,10 +281,9 @@ proptest! {
         let plan = plan.map_err(|refused| TestCaseError::fail(format!("{refused:?}")))?;
         let gone = KINDS.iter().filter_map(|kind| Some((kind.word, member.sections.get(kind.word)?)));
         // A schedule whose volumes are all gone is in no file, and stays.
-        let is_idle = |keys: &Keys| keys.get("volumes") == Some(&Value::Texts(Vec::new()));
         let gone: Vec<String> = gone
             .flat_map(|(kind, all)| all.iter().map(move |it| (kind, it)))
-            .filter(|(kind, (_, keys))| *kind != "schedule" || !is_idle(keys))
+            .filter(|(kind, (_, keys))| *kind != SCHEDULE || !is_idle(keys))
             .map(|(kind, (name, _))| (kind, name))
             .filter(|(kind, name)| !file.sections.get(kind).is_some_and(|all| all.contains_key(*name)))
             .map(|(kind, name)| format!("{kind} '{name}' goes"))
