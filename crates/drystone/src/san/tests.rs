@@ -83,6 +83,8 @@ proptest! {
 
     #[test]
     fn what_differs_is_found(san in sans(), other in sans()) {
+        // A schedule without volumes is in no file, and its absence there is no difference.
+        let san = san.without_idle();
         prop_assert_eq!(diff(&san, &other).is_empty(), san == other);
     }
 }
