@@ -53,6 +53,7 @@ impl San {
         if let Some(schedules) = self.sections.get_mut(SCHEDULE) {
             schedules.retain(|_, keys| !is_idle(keys));
         }
+        self.sections.retain(|_, all| !all.is_empty());
         self
     }
 }
