@@ -236,7 +236,7 @@ fn a_boot_goes_on_without_those_that_are_late_and_they_come_later() {
     home.write_text("broken", "url = 'iscsi://");
     let running = home.start();
     let ready = home.hears("READY=1");
-    assert!(ready.ends_with("STATUS=1 of 2 volumes are attached, not yet: late"), "{ready}");
+    assert!(ready.ends_with("STATUS=1 of 2 volumes attached, not yet: late"), "{ready}");
     home.can_be_used("good", 1);
     let states = |volumes: Vec<Value>| -> Vec<String> {
         let state = |it: &Value| format!("{} {}", it["name"], it["state"]).replace('"', "");
@@ -256,7 +256,7 @@ fn a_boot_goes_on_without_those_that_are_late_and_they_come_later() {
     assert_eq!(log.lines().filter(|line| line.contains(&portal_said)).count(), 1, "{log}");
     home.hears("WATCHDOG=1");
     let late = start_at(portal, "ram:32M");
-    home.hears("STATUS=2 of 2 volumes are attached");
+    home.hears("STATUS=2 of 2 volumes attached");
     home.await_log(&format!("attached iscsi://{portal}/"));
     home.can_be_used("late", 2);
     let printed = fs::read_to_string(home.path("lines")).unwrap();
@@ -436,7 +436,7 @@ fn two_processes_do_not_attach_the_same_files() {
     let home = Home::new();
     let running = home.start();
     let ready = home.hears("READY=1");
-    assert!(ready.ends_with("STATUS=0 of 0 volumes are attached"), "{ready}");
+    assert!(ready.ends_with("STATUS=0 of 0 volumes attached"), "{ready}");
     let output = finish(home.command().stdout(Stdio::null()));
     assert_eq!(output.status.code(), Some(1));
     let said = stderr(&output);

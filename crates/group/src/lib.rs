@@ -6,7 +6,7 @@
 //! device of bytes ([`bytes::Bytes`]). [`access`] says what access records mean, and [`secrets`]
 //! encrypts what must not be read by whoever reads the store. [`accounts`] says who manages the group from
 //! afar, [`schedules`] when snapshots are taken by themselves, and [`destinations`] where events go on to. [`settings`] keeps all of them in a
-//! store, and [`record`] says how settings lie in it.
+//! store, and [`record`] says how settings lie in it. [`words`] says numbers in sentences.
 //!
 //! This room knows no disk, no PDU and no thread: whoever uses it brings the device and the clock.
 
@@ -22,3 +22,4 @@ pub mod schedules;
 pub mod secrets;
 pub mod settings;
 pub mod store;
+pub mod words;

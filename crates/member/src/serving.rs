@@ -9,6 +9,7 @@ use std::time::Duration;
 use array::Array;
 use array::api::{Cache, SnapshotAccess, SnapshotInfo, VolumeInfo, VolumeState};
 use group::access::Object;
+use group::words::counted;
 use ring::wait::{OneshotReceiver, both};
 use target::{Access, ConnectionInfo, TargetError, TargetSpec, Targets, UnitInfo, UnitSpec};
 
@@ -198,7 +199,8 @@ impl Serving {
             match ended {
                 Ok(0) => {}
                 Ok(ended) => {
-                    let text = format!("{ended} sessions of {iqn} ended with their access");
+                    let ended = counted(ended as u64, "session");
+                    let text = format!("{ended} of {iqn} ended, as who may use it has changed");
                     self.tell(Kind::SessionsEnded, &iqn, text);
                 }
                 // The rules are set, and who must not be connected is not.

@@ -18,6 +18,7 @@ use crate::os::notify::Notifier;
 use crate::os::signals::{self, StopSignals};
 use crate::os::{files, runtime_dir};
 use anyhow::{Context, anyhow};
+use group::words::counted;
 use initiator::HostWays;
 use member::lock::{LockError, LockFile, somebody};
 use std::collections::BTreeMap;
@@ -366,7 +367,7 @@ impl Process {
         } else {
             format!(", not yet: {}", waiting.join(", "))
         };
-        format!("{attached} of {count} volumes are attached{names}")
+        format!("{attached} of {} attached{names}", counted(count as u64, "volume"))
     }
 
     fn ready(&mut self, status: &str) {

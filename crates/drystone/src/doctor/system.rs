@@ -4,6 +4,7 @@ use super::Finding;
 use crate::os::{congestion, memory};
 use crate::print::units;
 use crate::serve;
+use group::words::counted;
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 use std::path::Path;
@@ -86,8 +87,9 @@ fn address_space() -> Option<Finding> {
     Some(Finding::error(
         "address space",
         format!(
-            "limited to {}, and {cores} cores need {}",
+            "limited to {}, and {} take {}",
             units::bytes(limit),
+            counted(cores.into(), "core"),
             units::bytes(needed)
         ),
         "raise it (ulimit -v unlimited), or write fewer --cores",

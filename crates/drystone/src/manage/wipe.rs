@@ -7,6 +7,7 @@ use crate::print;
 use anyhow::{Context, bail};
 use array::label::{Found, erase};
 use array::probe;
+use group::words::counted;
 use member::spec::disk::MemberDisk;
 
 /// Takes the label off a disk.
@@ -44,10 +45,10 @@ fn question(name: &str, found: &Found, foreign: bool) -> anyhow::Result<Option<S
             "Take the label off '{name}', of an array whose making was cut off and which holds no data?"
         ),
         Found::Label { label, .. } => format!(
-            "Give up what '{name}' holds as disk {} of array {}, which has {} disks?",
+            "Give up what '{name}' holds as disk {} of array {}, which has {}?",
             label.disk.0,
             label.array,
-            label.members.iter().filter(|member| member.is_used()).count()
+            counted(label.members.iter().filter(|member| member.is_used()).count() as u64, "disk")
         ),
         Found::Damaged(why) => {
             format!("Give up what '{name}' holds as a disk of an array ({why})?")

@@ -11,6 +11,7 @@ use crate::os::{congestion, files, memory, state_dir};
 use crate::print::units;
 use anyhow::{Context, anyhow, bail};
 use api::server::CONNECTIONS_MAX;
+use group::words::counted;
 use iscsi::chap::Credentials;
 use member::ArrayUnits;
 use member::data::{Keeps, portal_group};
@@ -72,9 +73,9 @@ pub(crate) fn config(
 ) -> anyhow::Result<Config> {
     memory::check(cores(args)).map_err(|(limit, needed)| {
         anyhow!(
-            "the limit on address space is {}, and {} cores need {}: raise it (ulimit -v), or write fewer --cores",
+            "the limit on address space is {}, and {} take {}: raise it (ulimit -v), or write fewer --cores",
             units::bytes(limit),
-            cores(args),
+            counted(cores(args).into(), "core"),
             units::bytes(needed)
         )
     })?;

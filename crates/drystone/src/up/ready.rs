@@ -6,6 +6,7 @@
 
 use crate::export::hints::Hints;
 use api::types::Interface;
+use group::words::counted;
 use member::spec::size;
 use member::{Hosts, Shown, ShownVolume};
 use std::env;
@@ -84,10 +85,10 @@ const fn word(hosts: Hosts) -> &'static str {
 pub(super) fn status(shown: &Shown) -> String {
     let Shown { array, volumes, .. } = shown;
     format!(
-        "serves {} volumes; {} of {} disks are online",
-        volumes.len(),
+        "serves {}; {} of {} online",
+        counted(volumes.len() as u64, "volume"),
         array.disks_online,
-        array.disks
+        counted(u64::from(array.disks), "disk"),
     )
 }
 

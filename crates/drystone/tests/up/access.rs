@@ -161,7 +161,7 @@ fn settings_come_along_with_the_disks_and_nobody_sees_where_they_are() {
     member.run(&["policy", "remove", "hosts", "1"]);
     assert!(is_ended(&mut host), "a policy that lets nobody in ends what it had let in");
     let kept = member.refused(&["policy", "delete", "hosts"]);
-    assert!(kept.contains("access lists of 1 volumes"), "{kept}");
+    assert!(kept.contains("access list of 1 volume:"), "{kept}");
     member.run(&["volume", "offline", "disk", "--yes"]);
     member.run(&["volume", "delete", "disk", "--yes"]);
     member.run(&["volume", "purge", "disk", "--yes"]);

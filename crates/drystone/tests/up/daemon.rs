@@ -56,7 +56,7 @@ fn a_member_starts_from_its_file_and_tells_the_service_manager() {
     let mut command = start(&path);
     command.env("NOTIFY_SOCKET", home.path("notify")).env("WATCHDOG_USEC", "300000");
     let member = home.start_by(command);
-    assert_eq!(heard(), "READY=1\nSTATUS=serves 0 volumes; 2 of 2 disks are online");
+    assert_eq!(heard(), "READY=1\nSTATUS=serves 0 volumes; 2 of 2 disks online");
     assert_eq!((heard(), heard()), ("WATCHDOG=1".into(), "WATCHDOG=1".into()));
     assert!(member.lines[0].contains(" raid=raid1 disks=2 online=2 "), "{:?}", member.lines);
     assert!(!member.log().contains("INFO"), "the file says what is logged: {}", member.log());

@@ -27,6 +27,7 @@ use crate::schedules::ScheduleError;
 use crate::secrets::{KeyError, Secret, Vault};
 use crate::store::{Compare, Op, Range, Selection, Store, StoreError, Transaction};
 use state::{GUARD, MUTUAL, policy_key, user_key, volume_key};
+use crate::words::counted;
 
 pub use batch::{AccountStep, Batch, ListChange, MutualChange, ScheduleStep, VolumeStep};
 pub use concerned::Concerned;
@@ -77,7 +78,7 @@ pub enum SettingsError {
     #[error("there is a policy '{0}' already")]
     PolicyExists(String),
     /// Volumes name the policy.
-    #[error("policy '{name}' is on the access lists of {volumes} volumes: remove it there first")]
+    #[error("policy '{name}' is on the access {}: remove it there first", lists_of(*volumes))]
     PolicyInUse {
         /// Its name.
         name: String,
@@ -92,8 +93,8 @@ pub enum SettingsError {
     UserExists(String),
     /// Records name the user.
     #[error(
-        "CHAP user '{user}' is named by the access lists of {volumes} volumes and by the policies [{}]: remove those records first",
-        policies.join(", ")
+        "CHAP user '{user}' is named by {}: remove those records first",
+        named_by(*volumes, policies)
     )]
     UserInUse {
         /// Its name.
@@ -114,6 +115,24 @@ pub struct Settings {
     vault: Vault,
     /// As they were read last: decoding all of them is what a change costs most.
     last: Mutex<Option<Arc<State>>>,
+}
+
+/// The lists of so many volumes.
+fn lists_of(volumes: usize) -> String {
+    let lists = if volumes == 1 { "list" } else { "lists" };
+    format!("{lists} of {}", counted(volumes as u64, "volume"))
+}
+
+/// The lists of so many volumes, of which there may be none, and policies.
+fn named_by(volumes: usize, policies: &[String]) -> String {
+    let lists = (volumes > 0).then(|| format!("the access {}", lists_of(volumes)));
+    let quoted = || policies.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    let policies = match policies.len() {
+        0 => None,
+        1 => Some(format!("policy {}", quoted())),
+        _ => Some(format!("the policies {}", quoted())),
+    };
+    lists.into_iter().chain(policies).collect::<Vec<_>>().join(" and ")
 }
 
 impl Settings {

@@ -165,9 +165,9 @@ fn what_records_name_must_be_there_and_stay() {
     wait(settings.add_access(1, hosts(Scope::Snapshot))).unwrap();
     assert_eq!(records(&settings, 1).unwrap(), ["chap=al for=snapshot"]);
     let used = wait(settings.delete_policy("hosts")).unwrap_err().to_string();
-    assert!(used.contains("lists of 1 volumes"), "{used}");
+    assert!(used.contains("list of 1 volume:"), "{used}");
     let used = wait(settings.delete_user("al")).unwrap_err().to_string();
-    assert!(used.contains("policies [hosts]"), "{used}");
+    assert!(used.contains("by policy 'hosts'"), "{used}");
     wait(settings.remove_access(1, 1)).unwrap();
     wait(settings.delete_policy("hosts")).unwrap();
     wait(settings.delete_user("al")).unwrap();
@@ -194,6 +194,28 @@ fn what_is_there_twice_or_cannot_be_is_refused() {
     wait(settings.create_policy("hosts")).unwrap();
     assert!(said(wait(settings.create_policy("hosts"))).contains("already"));
     assert!(said(wait(settings.create_policy("a/b"))).contains("cannot be the name"));
+}
+
+#[test]
+fn refusals_count_in_words_and_name_no_empty_list() {
+    let of_user = |volumes, policies: &[&str]| {
+        let policies = policies.iter().map(ToString::to_string).collect();
+        SettingsError::UserInUse { user: "al".into(), volumes, policies }.to_string()
+    };
+    let of_policy = |volumes| SettingsError::PolicyInUse { name: "a".into(), volumes }.to_string();
+    assert_eq!(
+        of_user(1, &[]),
+        "CHAP user 'al' is named by the access list of 1 volume: remove those records first"
+    );
+    let both = "CHAP user 'al' is named by the access lists of 2 volumes and policy 'a': remove those records first";
+    assert_eq!(of_user(2, &["a"]), both);
+    let policies = "CHAP user 'al' is named by the policies 'a', 'b': remove those records first";
+    assert_eq!(of_user(0, &["a", "b"]), policies);
+    assert_eq!(of_policy(1), "policy 'a' is on the access list of 1 volume: remove it there first");
+    assert_eq!(
+        of_policy(2),
+        "policy 'a' is on the access lists of 2 volumes: remove it there first"
+    );
 }
 
 #[test]

@@ -8,6 +8,7 @@
 
 use array::label::{Found, erase};
 use array::{Array, CreateOptions, Level, RingEnv, probe};
+use group::words::counted;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -135,10 +136,7 @@ async fn create(seen: &[Seen], make: &Make) -> Result<Array, StartError> {
     let usual = if disks.len() == 1 { Level::Raid0 } else { Level::Raid10 };
     let level = make.raid.unwrap_or(usual);
     let options = CreateOptions { level, journal, ..CreateOptions::default() };
-    let count = match disks.len() {
-        1 => "1 disk".to_owned(),
-        count => format!("{count} disks"),
-    };
+    let count = counted(disks.len() as u64, "disk");
     let array =
         Array::create(Arc::new(RingEnv), disks, options).await.map_err(StartError::Create)?;
     tracing::info!("made an array of {count}, {level}");

@@ -8,6 +8,7 @@
 //! The number is first, as what is reserved is reserved by nexuses with it. Wherever this is cut off the next start
 //! goes on: what is stored is not read from a file again, and no file is moved aside before what it says is stored.
 
+use group::words::counted;
 use std::collections::BTreeMap;
 
 use group::settings::{Identity, Settings, UnitKey, Units};
@@ -119,7 +120,10 @@ impl MemberSettings {
         }
         let count = units.len();
         self.keep_units(units).await?;
-        tracing::info!("{count} records of units that were in files are on the array now");
+        tracing::info!(
+            "the array has {} of units now that were in files",
+            counted(count as u64, "record")
+        );
         Ok(())
     }
 
