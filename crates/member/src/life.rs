@@ -7,6 +7,7 @@ use std::sync::{Arc, mpsc};
 use array::ArrayError;
 use array::api::{ArrayInfo, DiskState, VolumeInfo};
 use group::accounts::Logins;
+use group::settings::Given;
 use target::{Server, Targets};
 
 use crate::data::DataError;
@@ -37,6 +38,8 @@ pub struct Opening {
     pub units: Arc<ArrayUnits>,
     /// Whom the rule of the server lets in, which holds for volumes without an access list.
     pub unlisted: Unlisted,
+    /// The secrets of that rule: what is stored has others for the other direction.
+    pub given: Given,
     /// Settings on the array that cannot be read are thrown away.
     pub gives_up_settings: bool,
     /// Who hears of what is not as it should be about disks.
@@ -220,7 +223,7 @@ impl Remote {
 
 async fn begin(opening: Opening, targets: Targets, published: Published) -> Result<(), StartError> {
     let Opening { mut remembered, make, prefix, units, .. } = opening;
-    let Opening { unlisted, gives_up_settings, tell, events, .. } = opening;
+    let Opening { unlisted, given, gives_up_settings, tell, events, .. } = opening;
     let tell = |notice: &Notice| {
         tell(notice);
         events.hear(of_notice(notice));
@@ -232,9 +235,9 @@ async fn begin(opening: Opening, targets: Targets, published: Published) -> Resu
     let (array, meters) = (opened.array, opened.meters);
     let names = Names::new(&array.info().id, None);
     let (data, heard) = (&make.data, events.clone());
+    let start = (gives_up_settings, given);
     let settings =
-        MemberSettings::open(array.clone(), data, gives_up_settings, (published, units), heard)
-            .await;
+        MemberSettings::open(array.clone(), data, start, (published, units), heard).await;
     let settings = Rc::new(settings);
     let serving = Serving::new(array.clone(), targets, names, settings.clone(), events.clone());
     let known = (remembered, meters, prefix, Places::new(data));

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use array::Level;
 use array::api::{Cache, VolumeSpec};
+use group::settings::Given;
 use target::{Access, AccessRule, Config, Limits, Server};
 
 use crate::data::remembered::Remembered;
@@ -52,7 +53,12 @@ impl Rig {
 
     /// The same, with targets whose names begin so.
     pub(crate) fn start_as(home: &Path, data: &Path, prefix: Option<&str>) -> Self {
-        Self::begin(home, data, prefix, (Access::nobody(), Unlisted::Nobody))
+        Self::begin(home, data, prefix, (Access::nobody(), Unlisted::Nobody), Given::default())
+    }
+
+    /// The same, of a member that is started with these secrets of CHAP.
+    pub(crate) fn start_given(home: &Path, data: &Path, given: Given) -> Self {
+        Self::begin(home, data, None, (Access::nobody(), Unlisted::Nobody), given)
     }
 
     /// The same, where volumes without an access list are for everybody. Hosts can log in, at the address that is
@@ -63,7 +69,8 @@ impl Rig {
         prefix: Option<&str>,
     ) -> (Self, SocketAddr) {
         let everybody = Access { rules: vec![AccessRule::anyone()], ..Access::nobody() };
-        let mut rig = Self::begin(home, data, prefix, (everybody, Unlisted::Everybody));
+        let mut rig =
+            Self::begin(home, data, prefix, (everybody, Unlisted::Everybody), Given::default());
         let server = rig.server.as_mut().expect("it runs");
         server.listen().expect("a portal");
         let portal = server.portals()[0];
@@ -75,6 +82,7 @@ impl Rig {
         data: &Path,
         prefix: Option<&str>,
         (access, unlisted): (Access, Unlisted),
+        given: Given,
     ) -> Self {
         std::fs::create_dir_all(data).expect("a directory");
         let units = Arc::new(ArrayUnits::default());
@@ -82,6 +90,7 @@ impl Rig {
         let logs = Logs::open(data).expect("logs");
         let mut opening = opening(home, (data, units.clone()), logs.events.clone());
         (opening.prefix, opening.unlisted) = (prefix.map(str::to_owned), unlisted);
+        opening.given = given;
         let life = Life::start(&server, opening).expect("an array");
         Self { life, server: Some(server), logs, units }
     }
@@ -172,6 +181,7 @@ fn opening(home: &Path, (data, units): (&Path, Arc<ArrayUnits>), events: EventLo
         prefix: None,
         units,
         unlisted: Unlisted::Nobody,
+        given: Given::default(),
         gives_up_settings: false,
         tell: |_| {},
         events,

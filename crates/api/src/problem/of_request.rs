@@ -97,7 +97,7 @@ fn of_settings(error: &SettingsError) -> Code {
         SettingsError::Account(error) => of_account(error),
         SettingsError::Schedule(error) => of_schedule(error),
         SettingsError::Destination(error) => of_destination(error),
-        SettingsError::Secret(_) => Code::Invalid,
+        SettingsError::Secret(_) | SettingsError::SecretOfStart => Code::Invalid,
         SettingsError::NoSuchPolicy(_) => Code::NoSuchPolicy,
         SettingsError::NoSuchUser(_) => Code::NoSuchUser,
         SettingsError::PolicyExists(_) | SettingsError::UserExists(_) => Code::NameTaken,

@@ -50,7 +50,8 @@ fn of_kind(kind: Kind, name: &str) -> String {
         Kind::SettingsUnavailable
         | Kind::SettingsNotGivenUp
         | Kind::SettingsNotMade
-        | Kind::SettingsIncomplete => of_settings(kind).to_owned(),
+        | Kind::SettingsIncomplete
+        | Kind::SecretShared => of_settings(kind).to_owned(),
         Kind::CertificateNotUsed => {
             "write a certificate and its key that go together into their files: they are taken with the next \
              connection"
@@ -98,6 +99,9 @@ fn of_settings(kind: Kind) -> &'static str {
     }
 }
 
+        Kind::SecretShared => {
+            "give the user another secret ('drystone chap set', 'drystone chap mutual set'), and its hosts too"
+        }
 #[cfg(test)]
 mod tests {
     use super::*;

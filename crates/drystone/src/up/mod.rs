@@ -14,6 +14,7 @@ use crate::{Failure, logging};
 use anyhow::{Context, anyhow};
 use api::client::is_taken;
 use api::server::{CONNECTIONS_MAX, Server as Interface, Tls, administrators};
+use group::settings::Given;
 use member::data::doors::Doors;
 use member::data::remembered::Remembered;
 use member::data::{self, Keeps};
@@ -119,6 +120,8 @@ fn start(
     let state = State::of_array(units.clone());
     let listener = Some(logs.listener());
     let mut config = serve::config(&args.serve, plan, Vec::new(), state, more_files, listener)?;
+    let given =
+        Given { user: config.access.users.first().cloned(), mutual: config.access.mutual.clone() };
     hosts::let_in(unlisted, &mut config);
     if let Some(signal) = signals.came() {
         tracing::info!("stopping on {signal}, before the array was opened");
@@ -137,6 +140,7 @@ fn start(
         prefix: args.iqn.clone(),
         units,
         unlisted,
+        given,
         gives_up_settings: args.open_access,
         tell: |notice| tracing::warn!("{}", notice.sentence()),
         events: logs.events.clone(),

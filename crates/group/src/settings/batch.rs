@@ -9,7 +9,7 @@ use super::state::{
     MUTUAL, Writes, account_key, intent_key, policy_key, schedule_key, user_key, volume_key,
 };
 use super::{
-    AccountChange, Mutual, Settings, SettingsError, State, VolumeSettings, check_entry,
+    AccountChange, Given, Mutual, Settings, SettingsError, State, VolumeSettings, check_entry,
     check_record,
 };
 use crate::access::{AccessError, Entry, Policy, Record, check_policy_name, check_user};
@@ -120,7 +120,7 @@ impl Settings {
         now_unix_seconds: u64,
     ) -> Result<(), SettingsError> {
         // Before a key is made for secrets.
-        batch.check_secrets()?;
+        batch.check_secrets(&self.given)?;
         let sealed = self.sealed(batch)?;
         self.change(|state| {
             let mut after = state.clone();
@@ -156,15 +156,19 @@ impl Settings {
 
 impl Batch {
     /// Refuses names and secrets that cannot be.
-    fn check_secrets(&self) -> Result<(), SettingsError> {
+    fn check_secrets(&self, given: &Given) -> Result<(), SettingsError> {
         let mutual = match &self.mutual {
             Some(MutualChange::Set(user, secret)) => Some((user, secret)),
             _ => None,
         };
         let users = self.users.iter().filter_map(|(user, secret)| Some((user, secret.as_ref()?)));
-        for (user, secret) in users.chain(mutual) {
+        for (user, secret) in users {
             check_user(user)?;
-            Credentials::new(user, secret.as_bytes())?;
+            given.check_user(&Credentials::new(user, secret.as_bytes())?)?;
+        }
+        if let Some((user, secret)) = mutual {
+            check_user(user)?;
+            given.check_mutual(&Credentials::new(user, secret.as_bytes())?)?;
         }
         self.destinations.iter().try_for_each(|(name, step)| check_step(name, step))
     }

@@ -8,6 +8,7 @@
 mod batch;
 mod concerned;
 mod destinations;
+mod directions;
 mod identity;
 mod intents;
 mod logins;
@@ -17,7 +18,7 @@ mod units;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use iscsi::chap::CredentialsError;
+use iscsi::chap::{Credentials, CredentialsError};
 
 use crate::access::{AccessError, Entry, Policy, Record, check_policy_name, check_user};
 use crate::accounts::AccountError;
@@ -26,12 +27,13 @@ use crate::record::Setting;
 use crate::schedules::ScheduleError;
 use crate::secrets::{KeyError, Secret, Vault};
 use crate::store::{Compare, Op, Range, Selection, Store, StoreError, Transaction};
-use state::{GUARD, MUTUAL, policy_key, user_key, volume_key};
 use crate::words::counted;
+use state::{GUARD, MUTUAL, policy_key, user_key, volume_key};
 
 pub use batch::{AccountStep, Batch, ListChange, MutualChange, ScheduleStep, VolumeStep};
 pub use concerned::Concerned;
 pub use destinations::DestinationStep;
+pub use directions::Given;
 pub use identity::Identity;
 pub use intents::{Intent, Intents};
 pub use logins::AccountChange;
@@ -65,6 +67,12 @@ pub enum SettingsError {
     /// A secret that cannot be one.
     #[error(transparent)]
     Secret(#[from] CredentialsError),
+    /// A secret that serves the other direction already.
+    #[error(
+        "the member was started with this secret for the other direction of CHAP: choose another, as whoever knows it \
+         could pretend to be the volumes"
+    )]
+    SecretOfStart,
     /// The key of secrets.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -109,14 +117,6 @@ pub enum SettingsError {
     Contended,
 }
 
-/// Settings in a store, and the key of their secrets.
-pub struct Settings {
-    store: Arc<dyn Store>,
-    vault: Vault,
-    /// As they were read last: decoding all of them is what a change costs most.
-    last: Mutex<Option<Arc<State>>>,
-}
-
 /// The lists of so many volumes.
 fn lists_of(volumes: usize) -> String {
     let lists = if volumes == 1 { "list" } else { "lists" };
@@ -135,11 +135,20 @@ fn named_by(volumes: usize, policies: &[String]) -> String {
     lists.into_iter().chain(policies).collect::<Vec<_>>().join(" and ")
 }
 
+/// Settings in a store, and the key of their secrets.
+pub struct Settings {
+    store: Arc<dyn Store>,
+    vault: Vault,
+    given: Given,
+    /// As they were read last: decoding all of them is what a change costs most.
+    last: Mutex<Option<Arc<State>>>,
+}
+
 impl Settings {
     /// Those of this store, which holds what units keep beside, and nothing else.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, vault: Vault) -> Self {
-        Self { store, vault, last: Mutex::default() }
+        Self { store, vault, given: Given::default(), last: Mutex::default() }
     }
 
     /// Opens secrets that were read.
@@ -397,6 +406,7 @@ impl Settings {
         let state = self.read().await?;
         check(state.has_user(user))?;
         state::check_secret(state.secrets(&self.vault), user, secret, false)?;
+        self.given.check_user(&Credentials::new(user, secret.as_bytes())?)?;
         let key = user_key(user);
         let sealed = self.vault.seal(&key, secret)?.encode();
         self.change(|state| {
@@ -430,6 +440,7 @@ impl Settings {
         check_user(user)?;
         let known = self.read().await?.secrets(&self.vault);
         state::check_secret(known, user, secret, true)?;
+        self.given.check_mutual(&Credentials::new(user, secret.as_bytes())?)?;
         let sealed = self.vault.seal(MUTUAL, secret)?;
         let mutual = Mutual { user: user.to_owned(), secret: sealed }.encode();
         self.change(|state| {

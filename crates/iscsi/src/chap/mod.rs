@@ -141,7 +141,8 @@ impl Credentials {
     }
 
     /// Whether both use one secret.
-    fn shares_secret_with(&self, other: &Self) -> bool {
+    #[must_use]
+    pub fn shares_secret_with(&self, other: &Self) -> bool {
         self.secret.ct_eq(&other.secret).into()
     }
 }

@@ -119,6 +119,8 @@ kinds! {
     SettingsIncomplete = "settings_incomplete", Error;
     /// A schedule took no snapshot when it was due, or could not note or delete one.
     ScheduleFailed = "schedule_failed", Error;
+    /// A stored secret of CHAP is the one that the member was started with for the other direction.
+    SecretShared = "secret_shared", Warning;
     /// A schedule took snapshots of some of its volumes.
     ScheduleIncomplete = "schedule_incomplete", Warning;
     /// Moments at which a schedule was due have passed while it could not run.
@@ -182,6 +184,7 @@ impl Kind {
                 | Self::ScheduleFailed
                 | Self::ScheduleIncomplete
                 | Self::ScheduleMissed
+                | Self::SecretShared
                 | Self::SnapshotKept
                 | Self::CertificateNotUsed
         )

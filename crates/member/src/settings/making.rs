@@ -80,8 +80,8 @@ impl MemberSettings {
         &self,
         work: impl AsyncFnOnce(&mut Settings) -> Result<T, SettingsError> + Send + 'static,
     ) -> Result<(T, bool), KeptError> {
-        let key = self.key.clone();
-        let opened = StoreThread::start(move || open_settings(Place::Memory, key)).await;
+        let start = self.start.clone();
+        let opened = StoreThread::start(move || open_settings(Place::Memory, start)).await;
         let failed = |error: &dyn std::error::Error| KeptError::NotMade(error.to_string());
         let thread = opened.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
         let tried = thread.run(async move |settings: &mut Settings| {

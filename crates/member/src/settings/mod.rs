@@ -27,7 +27,7 @@ use array::Array;
 use group::access::{Object, Record};
 use group::accounts::Logins;
 use group::secrets::KeySource;
-use group::settings::{Concerned, Known, Rule, Settings, SettingsError, State};
+use group::settings::{Concerned, Given, Known, Rule, Settings, SettingsError, State};
 use group::store::StoreError;
 use ring::wait::Turn;
 use target::Access;
@@ -40,7 +40,7 @@ use crate::spec::size;
 use device::VolumeBytes;
 use hosts::access_of;
 pub use hosts::{Hosts, Unlisted};
-use opened::{OpenError, make_key_ready, open_store};
+use opened::{OpenError, Start, make_key_ready, open_store};
 use thread::StoreThread;
 pub use units::ArrayUnits;
 pub(crate) use units::UnitSave;
@@ -107,7 +107,7 @@ pub(crate) struct MemberSettings {
     array: Array,
     /// The data directory.
     data: PathBuf,
-    key: KeySource,
+    start: Start,
     /// Who has this changes what is stored. Nobody who has it waits for hosts or for their tasks.
     turn: Turn,
     kept: RefCell<Arc<Kept>>,
@@ -149,7 +149,7 @@ impl MemberSettings {
     pub(crate) async fn open(
         array: Array,
         data: &Path,
-        gives_up: bool,
+        (gives_up, given): (bool, Given),
         (published, units): (Published, Arc<ArrayUnits>),
         events: EventLog,
     ) -> Self {
@@ -159,7 +159,7 @@ impl MemberSettings {
         let settings = Self {
             array,
             data: data.to_owned(),
-            key,
+            start: Start { key, given },
             turn: Turn::default(),
             kept: RefCell::new(Arc::new(Kept::Nothing)),
             state: RefCell::default(),
@@ -234,8 +234,8 @@ impl MemberSettings {
             Ok(is_fresh) => is_fresh,
             Err(error) => return Kept::Broken(error.to_string()),
         };
-        let key = self.key.clone();
-        let opened = StoreThread::start(move || open_store(bytes, is_fresh, key)).await;
+        let start = self.start.clone();
+        let opened = StoreThread::start(move || open_store(bytes, is_fresh, start)).await;
         match opened {
             Ok(Ok(thread)) => Kept::Open(thread),
             Ok(Err(OpenError::Foreign)) => Kept::NameTaken,
@@ -327,6 +327,10 @@ impl MemberSettings {
         for missing in known.missing.iter().filter(|error| !before.missing.contains(error)) {
             self.tell(Kind::SettingsIncomplete, missing);
         }
+        let before = self.start.given.shared_with(&before);
+        for shared in self.shared_secrets().iter().filter(|text| !before.contains(text)) {
+            self.tell(Kind::SecretShared, shared);
+        }
         for error in state.unreadable.values() {
             self.tell(Kind::SettingsIncomplete, error);
         }
@@ -383,6 +387,11 @@ impl MemberSettings {
     /// Secrets as they were opened last.
     pub(crate) fn known(&self) -> Ref<'_, Known> {
         self.known.borrow()
+    }
+
+    /// Which stored secrets are those of the start for the other direction of CHAP.
+    pub(crate) fn shared_secrets(&self) -> Vec<String> {
+        self.start.given.shared_with(&self.known.borrow())
     }
 
     /// Tries again what could not be read, as after disks have come back. Says whether it can be now.

@@ -5,10 +5,18 @@ use std::time::Instant;
 
 use group::bytes::{Contents, contents};
 use group::secrets::{KeySource, Vault};
-use group::settings::Settings;
+use group::settings::{Given, Settings};
 use group::store::{Embedded, Options, Place, StoreError};
 
 use super::device::VolumeBytes;
+
+/// What a store is opened with.
+#[derive(Debug, Clone)]
+pub(super) struct Start {
+    pub(super) key: KeySource,
+    /// Secrets that the member was started with.
+    pub(super) given: Given,
+}
 
 /// Why no store is opened.
 #[derive(Debug, thiserror::Error)]
@@ -23,14 +31,14 @@ pub(super) enum OpenError {
 pub(super) fn open_store(
     volume: VolumeBytes,
     is_fresh: bool,
-    key: KeySource,
+    start: Start,
 ) -> Result<Settings, OpenError> {
     let begins = match contents(&volume).map_err(StoreError::from)? {
         Contents::Store => false,
         Contents::Nothing if is_fresh => true,
         Contents::Nothing | Contents::Other => return Err(OpenError::Foreign),
     };
-    let mut settings = open_settings(Place::Device(Arc::new(volume)), key)?;
+    let mut settings = open_settings(Place::Device(Arc::new(volume)), start)?;
     if begins {
         make_key_ready(&mut settings);
     }
@@ -46,7 +54,8 @@ pub(super) fn make_key_ready(settings: &mut Settings) {
 }
 
 /// Settings in a store that lies there.
-pub(super) fn open_settings(place: Place, key: KeySource) -> Result<Settings, OpenError> {
+pub(super) fn open_settings(place: Place, start: Start) -> Result<Settings, OpenError> {
+    let Start { key, given } = start;
     let begun = Instant::now();
     let clock = Arc::new(move || begun.elapsed());
     let store = Embedded::open(place, clock, Options::default())?;
@@ -57,5 +66,5 @@ pub(super) fn open_settings(place: Place, key: KeySource) -> Result<Settings, Op
         );
         Vault::without_key(key)
     });
-    Ok(Settings::new(Arc::new(store), vault))
+    Ok(Settings::new(Arc::new(store), vault).beside(given))
 }

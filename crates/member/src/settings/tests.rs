@@ -5,11 +5,13 @@ use std::fs;
 use std::path::Path;
 
 use group::access::Entry;
+use iscsi::chap::Credentials;
 use target::{Record, UnitStore};
 
 use super::*;
-use crate::access_request::AccessRequest;
-use crate::request::{Request, SnapshotRequest, VolumeRequest};
+use crate::access_request::{AccessRequest, ChapRequest, SecretText};
+use crate::reply::Answer;
+use crate::request::{ArrayRequest, Request, SnapshotRequest, VolumeRequest};
 use crate::testing::Rig;
 
 impl MemberSettings {
@@ -448,5 +450,41 @@ fn no_unit_is_known_while_the_settings_are_not() {
     assert_eq!(reserved(&rig, &first).unwrap(), IMAGE);
     save(&rig, &first, Some(NEWER)).unwrap();
     assert_eq!(reserved(&rig, &first).unwrap(), NEWER);
+    rig.stop();
+}
+
+#[test]
+fn a_stored_secret_that_is_one_of_the_start_for_the_other_direction_is_told_and_no_new_one_is_taken()
+ {
+    const SECRET: &str = "one-for-both-ways";
+    let dir = tempfile::tempdir().unwrap();
+    let add = |rig: &Rig, user: &str| {
+        let secret = SecretText(SECRET.to_owned());
+        rig.ask(Request::Chap(ChapRequest::Add { user: user.to_owned(), secret }))
+    };
+    let shown = |rig: &Rig| match rig.ask(Request::Array(ArrayRequest::Show)) {
+        Ok(Answer::Array(info)) => info.warnings,
+        other => panic!("{other:?}"),
+    };
+    let rig = Rig::start(dir.path(), &dir.path().join("data"));
+    add(&rig, "al").expect("nobody minds");
+    assert_eq!(shown(&rig), [""; 0]);
+    rig.stop();
+
+    let mutual = Credentials::new("array", SECRET.as_bytes()).ok();
+    let given = Given { user: None, mutual };
+    let rig = Rig::start_given(dir.path(), &dir.path().join("data"), given);
+    let told = rig.told(Kind::SecretShared);
+    assert!(
+        told[0].starts_with("the stored secret of CHAP user 'al' is also the one "),
+        "{told:?}"
+    );
+    assert_eq!((told.len(), shown(&rig)), (1, told));
+    let refused = add(&rig, "bo").unwrap_err().to_string();
+    assert!(refused.contains("for the other direction of CHAP"), "{refused}");
+    // The one thing to do about it.
+    let secret = SecretText("another-of-its-own".to_owned());
+    rig.ask(Request::Chap(ChapRequest::Set { user: "al".to_owned(), secret })).expect("it is done");
+    assert_eq!((shown(&rig), rig.told(Kind::SecretShared).len()), (Vec::new(), 1));
     rig.stop();
 }
