@@ -50,7 +50,9 @@ mod tokens;
 mod unit;
 
 pub use access::{Access, AccessError, AccessRule};
-pub use audit::{AccessEvent, AccessListener, Happened, REFUSALS_TOLD_MAX, RefusalKind, Who};
+pub use audit::{
+    AccessEvent, AccessListener, Happened, Missed, REFUSALS_TOLD_MAX, RefusalKind, Who,
+};
 pub use config::{Config, Elsewhere, Limits, Redirect, TargetSpec, UnitSpec};
 pub use doors::GIVING_WAY_MAX;
 pub use figures::{LATENCY_BOUNDS, Latency, UnitFigures, WorkFigures};

@@ -31,7 +31,8 @@ fn show(args: &AuditArgs) -> anyhow::Result<()> {
 
 fn row(entry: &AuditEntry) -> [String; 6] {
     let what = match entry.action {
-        AuditAction::Change => entry.operation.clone(),
+        // Where many are counted together it has none.
+        AuditAction::Change if !entry.operation.is_empty() => entry.operation.clone(),
         action => action.word().replace('_', " "),
     };
     let times = match entry.count {
@@ -96,5 +97,8 @@ mod tests {
         let row = row(&refused);
         assert_eq!((row[1].as_str(), row[2].as_str()), ("login refused", "iqn.a:b, CHAP user web"));
         assert!(row[5].ends_with(" (9 times)"));
+        let nobody = json!({"host": null, "chap_user": null, "account": null, "uid": null, "user": null, "pid": null});
+        let together = AuditEntry { operation: String::new(), ..entry("change", &nobody) };
+        assert_eq!(super::row(&together)[1], "change", "many that failed are one entry");
     }
 }

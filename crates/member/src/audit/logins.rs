@@ -1,6 +1,6 @@
 //! Hosts that log in or are refused, as the target tells of them.
 
-use target::{AccessEvent, AccessListener, Happened, RefusalKind, Who};
+use target::{AccessEvent, AccessListener, Happened, Missed, RefusalKind, Who};
 
 use super::{Action, Actor, AuditLog, Entry};
 use crate::events::{Event, EventLog, Kind, ObjectKind};
@@ -18,12 +18,13 @@ impl AccessListener for Logins {
         if let Happened::Refused { who, why: RefusalKind::InUse, reason } = &event.what {
             self.events.hear(second_host(who, reason));
         }
-        if let Happened::Missed { count } = &event.what {
-            let text = format!("{count} logins came too fast to be told of one by one");
-            self.events.tell(Event::of_member(Kind::EventsMissed, text));
+        if let Happened::Missed(missed) = &event.what {
+            self.events.tell(Event::of_member(Kind::EventsMissed, in_words(missed)));
+            missed_entries(missed).for_each(|(entry, times)| _ = self.audit.record(entry, times));
         }
-        let (entry, times) = entry(&event.what);
-        self.audit.record(entry, times);
+        if let Some((entry, times)) = entry(&event.what) {
+            self.audit.record(entry, times);
+        }
     }
 }
 
@@ -34,9 +35,46 @@ fn second_host(who: &Who, reason: &str) -> Event {
     Event::about(Kind::SecondHostRefused, ObjectKind::Target, target, text)
 }
 
+/// One kind of what was not told of one by one.
+struct MissedKind {
+    one: &'static str,
+    many: &'static str,
+    count: u64,
+    /// It was no refusal.
+    done: bool,
+}
+
+/// Those that there are some of, each by itself: a flood of refused logins is none of hosts that were let in.
+fn kinds(missed: &Missed) -> impl Iterator<Item = MissedKind> {
+    let Missed { logged_in, refused, ended } = *missed;
+    let of = |one, many, count, done| MissedKind { one, many, count, done };
+    let all = [
+        of("refused login", "refused logins", refused, false),
+        of("login that was let in", "logins that were let in", logged_in, true),
+        of("end of a session", "ends of sessions", ended, true),
+    ];
+    all.into_iter().filter(|kind| kind.count > 0)
+}
+
+fn in_words(missed: &Missed) -> String {
+    let counted = kinds(missed).map(|MissedKind { one, many, count, .. }| match count {
+        1 => format!("1 {one}"),
+        count => format!("{count} {many}"),
+    });
+    let counted: Vec<String> = counted.collect();
+    format!("{} came too fast to be told of one by one", counted.join(", "))
+}
+
+fn missed_entries(missed: &Missed) -> impl Iterator<Item = (Entry, u64)> {
+    kinds(missed).map(|MissedKind { many, count, done, .. }| {
+        let outcome = format!("{many}, which came too fast to be told of one by one");
+        (Entry { done, outcome, ..nobody(Action::Missed) }, count)
+    })
+}
+
 /// What is recorded of it, and how often it happened.
-fn entry(what: &Happened) -> (Entry, u64) {
-    match what {
+fn entry(what: &Happened) -> Option<(Entry, u64)> {
+    Some(match what {
         Happened::LoggedIn { who, .. } => (of(who, Action::Login, "logged in"), 1),
         Happened::Refused { who, why, reason } => {
             let entry = of(who, Action::LoginRefused, reason);
@@ -47,11 +85,8 @@ fn entry(what: &Happened) -> (Entry, u64) {
             let outcome = "refused, as often before".to_owned();
             (Entry { from: from.to_string(), outcome, ..nobody(Action::LoginRefused) }, *count)
         }
-        Happened::Missed { count } => {
-            let outcome = "logins and ends of sessions came too fast to be told of".to_owned();
-            (Entry { outcome, ..nobody(Action::Missed) }, *count)
-        }
-    }
+        Happened::Missed(_) => return None,
+    })
 }
 
 const fn word_of(why: RefusalKind) -> &'static str {

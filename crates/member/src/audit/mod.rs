@@ -191,7 +191,7 @@ impl Recorded for Entry {
                 let Actor { account, uid, .. } = &self.who;
                 Fold::By(format!("change {account:?} {uid:?} {}", self.operation))
             }
-            Action::Missed => Fold::By("missed".to_owned()),
+            Action::Missed => Fold::By(format!("missed {}", self.outcome)),
             Action::LoginRefused => {
                 let (reason, operation) = (&self.reason, &self.operation);
                 let account = self.who.account.as_deref().unwrap_or_default();
@@ -210,7 +210,11 @@ impl Recorded for Entry {
             || self.action == Action::Change && !self.done;
         // Of a token that has leaked, from addresses without end.
         let is_managed = self.action == Action::Login && self.object == INTERFACE;
-        let outcome = if is_managed { "let in" } else { "refused or failed" };
+        let outcome = match self.action {
+            Action::Change => "other changes that were refused or failed",
+            _ if is_managed => "let in",
+            _ => "refused or failed",
+        };
         (is_refused || is_managed).then(|| Self {
             who: Actor::default(),
             from: ELSEWHERE.to_owned(),
@@ -221,6 +225,7 @@ impl Recorded for Entry {
             ..self.clone()
         })
     }
+            Action::Missed if !self.done => REFUSALS,
 }
 
 impl Entry {

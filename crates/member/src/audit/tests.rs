@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::SystemTime;
 
-use target::{AccessEvent, Happened, RefusalKind, Who};
+use target::{AccessEvent, Happened, Missed, RefusalKind, Who};
 
 use super::{Action, Change, ELSEWHERE, Entry};
 use crate::logs::Logs;
@@ -69,13 +69,21 @@ fn a_flood_of_many_addresses_leaves_room_for_who_is_let_in_and_for_changes() {
 
 #[test]
 fn a_second_host_is_an_event_too_and_so_is_what_came_too_fast() {
-    let missed = Happened::Missed { count: 12 };
+    let missed = Happened::Missed(Missed { logged_in: 1, refused: 12, ended: 2 });
     let (all, events) = recorded([refused(1, 1, RefusalKind::InUse), missed]);
     assert_eq!(events, ["second_host_refused", "events_missed"]);
-    assert_eq!(
-        (all[0].0.reason.as_str(), all[1].0.action, all[1].1),
-        ("in_use", Action::Missed, 12)
-    );
+    assert_eq!(all[0].0.reason.as_str(), "in_use");
+    // Who was refused is counted apart from who was let in.
+    let missed = all[1..].iter().map(|(entry, count)| {
+        assert_eq!(entry.action, Action::Missed);
+        (entry.done, entry.outcome.split(',').next().unwrap_or_default(), *count)
+    });
+    let wanted = [
+        (false, "refused logins", 12),
+        (true, "logins that were let in", 1),
+        (true, "ends of sessions", 2),
+    ];
+    assert_eq!(missed.collect::<Vec<_>>(), wanted);
 }
 
 #[test]
@@ -95,6 +103,19 @@ fn each_change_is_recorded_by_itself_with_names_that_cannot_deceive() {
     let all = logs.audit.after(0);
     assert_eq!(all.len(), 3);
     assert_eq!(all[0].what.object, "/v1/volumes/a [2K nothing");
+}
+
+#[test]
+fn changes_that_failed_and_are_counted_together_say_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let logs = Logs::open(dir.path()).unwrap();
+    for n in 0..100 {
+        logs.audit.change(Change { done: false, operation: format!("GET {n}"), ..change("x") });
+    }
+    logs.end();
+    let all = logs.audit.after(0);
+    let others = all.iter().find(|record| record.what.from == ELSEWHERE).expect("it has bounds");
+    assert_eq!(others.what.outcome, "other changes that were refused or failed");
 }
 
 fn change(name: &str) -> Change {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use std::{io, thread};
 
 use super::flood::{Flood, Verdict};
-use super::{AccessEvent, AccessListener, Happened};
+use super::{AccessEvent, AccessListener, Happened, Missed};
 
 /// Events that wait for the listener; more are counted.
 pub(super) const QUEUE_LEN_MAX: usize = 4096;
@@ -31,7 +31,7 @@ struct Queue {
 #[derive(Debug, Default)]
 struct State {
     events: VecDeque<AccessEvent>,
-    missed: u64,
+    missed: Missed,
     flood: Flood,
     ends: bool,
     is_done: bool,
@@ -40,7 +40,7 @@ struct State {
 impl State {
     fn push(&mut self, what: Happened) {
         if self.events.len() >= QUEUE_LEN_MAX {
-            self.missed += 1;
+            self.missed.add(&what);
             return;
         }
         self.events.push_back(AccessEvent { at: SystemTime::now(), what });
@@ -51,9 +51,9 @@ impl State {
         for (from, count) in self.flood.over(now) {
             self.push(Happened::RefusedMore { from, count });
         }
-        if self.missed > 0 && self.events.len() < QUEUE_LEN_MAX {
-            let count = std::mem::take(&mut self.missed);
-            self.push(Happened::Missed { count });
+        if self.missed != Missed::default() && self.events.len() < QUEUE_LEN_MAX {
+            let missed = std::mem::take(&mut self.missed);
+            self.push(Happened::Missed(missed));
         }
     }
 }
@@ -123,7 +123,7 @@ impl Feed {
                 Verdict::Tell => {}
                 Verdict::HoldBack => return,
                 Verdict::TooMany => {
-                    state.missed += 1;
+                    state.missed.add(&what);
                     return;
                 }
             }

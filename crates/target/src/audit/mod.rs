@@ -72,11 +72,36 @@ pub enum Happened {
         /// Why, for people.
         reason: String,
     },
-    /// So many events were dropped, as the listener was too slow.
-    Missed {
-        /// How many.
-        count: u64,
-    },
+    /// Events were dropped, as the listener was too slow.
+    Missed(Missed),
+}
+
+/// How many events of each kind were dropped: who was let in is another matter than who was refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Missed {
+    /// Hosts that logged in.
+    pub logged_in: u64,
+    /// Logins that were refused.
+    pub refused: u64,
+    /// Sessions that ended.
+    pub ended: u64,
+}
+
+impl Missed {
+    /// One more was dropped.
+    fn add(&mut self, what: &Happened) {
+        match what {
+            Happened::LoggedIn { .. } => self.logged_in += 1,
+            Happened::Refused { .. } => self.refused += 1,
+            Happened::RefusedMore { count, .. } => self.refused += count,
+            Happened::Ended { .. } => self.ended += 1,
+            Happened::Missed(more) => {
+                self.logged_in += more.logged_in;
+                self.refused += more.refused;
+                self.ended += more.ended;
+            }
+        }
+    }
 }
 
 /// How many refused logins of one address are told one by one in ten seconds.

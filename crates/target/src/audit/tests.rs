@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::feed::{Feed, QUEUE_LEN_MAX};
 use super::flood::{Flood, REFUSALS_TIME, Verdict};
-use super::{AccessEvent, AccessListener, Happened, REFUSALS_TOLD_MAX, RefusalKind, Who};
+use super::{AccessEvent, AccessListener, Happened, Missed, REFUSALS_TOLD_MAX, RefusalKind, Who};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -54,10 +54,15 @@ fn a_listener_that_hangs_keeps_nobody_and_what_it_misses_is_counted() {
     for cid in 0..QUEUE_LEN_MAX + 7 {
         feed.push(|| logged_in(u16::try_from(cid).expect("a short queue")));
     }
+    (0..3).for_each(|from| feed.push(|| refused(from)));
+    feed.push(|| Happened::Ended { who: who(1), tsih: 1, reason: "it left".to_owned() });
     drop(go_on);
     let heard: Vec<_> =
         (0..=QUEUE_LEN_MAX).map(|_| hears.recv_timeout(PATIENCE).expect("it goes on")).collect();
-    assert_eq!(heard.last(), Some(&Happened::Missed { count: 7 }));
+    assert_eq!(
+        heard.last(),
+        Some(&Happened::Missed(Missed { logged_in: 7, refused: 3, ended: 1 }))
+    );
     assert_eq!(heard[QUEUE_LEN_MAX - 1], logged_in(u16::try_from(QUEUE_LEN_MAX - 1).unwrap()));
     feed.push(|| logged_in(9));
     feed.end();
