@@ -72,6 +72,8 @@ pub struct ScheduleShown {
     pub created_unix_seconds: u64,
     /// When it is due next; `None` while it is paused.
     pub next_unix_seconds: Option<u64>,
+    /// That is later than it should be by the clock of the member, which was ahead when it last ran.
+    pub waits: bool,
     /// The last moment that came.
     pub last: Option<LastRun>,
     /// Snapshots that it has taken and not deleted.

@@ -196,6 +196,9 @@ pub struct Schedule {
     pub created_unix_seconds: u64,
     /// When it is due next; null while it is paused.
     pub next_unix_seconds: Option<u64>,
+    /// It is due later than one period from now, by the clock of the member: that was ahead when it last ran.
+    #[serde(default)]
+    pub waits: bool,
     /// The last moment that came; null if none has.
     pub last: Option<LastRun>,
     /// Snapshots that it has taken and not deleted.
@@ -219,6 +222,7 @@ impl From<member::ScheduleShown> for Schedule {
             paused,
             created_unix_seconds: shown.created_unix_seconds,
             next_unix_seconds: shown.next_unix_seconds,
+            waits: shown.waits,
             last,
             snapshots: shown.snapshots as u64,
         }

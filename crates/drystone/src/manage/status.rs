@@ -12,18 +12,15 @@ use crate::print::units;
 use anyhow::bail;
 use api::types::{
     Array, ChapUsers, Destination, Disk, DiskFigures, DiskState, Hosts, Job, LevelSpace,
-    RunOutcome, Schedule, Volume, VolumeState, When,
+    RunOutcome, Schedule, Volume, VolumeState,
 };
 use serde::Serialize;
 use std::fmt::Write;
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// The word of `array show` for an array that nothing is wrong with.
 const HEALTHY: &str = "healthy";
-
-/// How far the clocks of this machine and of the member may be apart.
-const CLOCKS_APART: Duration = Duration::from_secs(300);
 
 /// How long a disk that answers nothing is looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -63,8 +60,7 @@ fn show(desk: &Desk) -> anyhow::Result<()> {
     let users = desk.client.chap_users();
     let logs = desk.ask(|member| member.interface())?.logs_not_written;
     let silent = if info.stalls.is_empty() { Vec::new() } else { silent(desk)? };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    let waiting = schedules.iter().filter_map(|schedule| waits(schedule, now)).collect();
+    let waiting = schedules.iter().filter_map(waits).collect();
     let beside: Vec<String> =
         [logs.iter().map(not_written).collect(), silent_users(users.ok()), waiting].concat();
     let settings = (&schedules[..], &destinations[..]);
@@ -223,24 +219,17 @@ fn failed(schedule: &Schedule) -> Option<String> {
     ))
 }
 
-/// A schedule that waits longer than from one run to the next: it goes by runs of a time at which the clock was ahead.
-fn waits(schedule: &Schedule, now_unix_seconds: u64) -> Option<String> {
-    let Schedule { name, when, next_unix_seconds: Some(next), paused: false, .. } = schedule else {
+/// A schedule that waits longer than from one run to the next: it goes by runs of a time at which the clock of the member was
+/// ahead. That of this machine says nothing about it.
+fn waits(schedule: &Schedule) -> Option<String> {
+    let Schedule { name, next_unix_seconds: Some(next), waits: true, .. } = schedule else {
         return None;
     };
-    let period_seconds = match when {
-        When::Every { seconds } => *seconds,
-        When::Daily { .. } => 24 * 60 * 60,
-        When::Weekly { .. } => 7 * 24 * 60 * 60,
-    };
-    let latest = now_unix_seconds + period_seconds + CLOCKS_APART.as_secs();
-    (*next > latest).then(|| {
-        format!(
-            "schedule {name} takes no snapshot before {}, as the clock was ahead when it last ran: take those that you \
-             need with 'drystone snapshot create'",
-            units::time(*next)
-        )
-    })
+    Some(format!(
+        "schedule {name} takes no snapshot before {}, as the clock was ahead when it last ran: take those that you need with \
+         'drystone snapshot create'",
+        units::time(*next)
+    ))
 }
 
 /// Why events do not reach a destination that is not paused.
@@ -354,12 +343,13 @@ mod tests {
 
     #[test]
     fn a_schedule_that_waits_for_a_clock_that_was_ahead_is_not_well() {
-        let of = |next: u64, paused: bool| {
-            let next = Some(next);
-            waits(&Schedule { next_unix_seconds: next, ..schedule("taken", paused) }, 1_000_000)
+        // Whatever the clock of this machine says.
+        let of = |next: u64, waits: bool| {
+            let next_unix_seconds = Some(next);
+            super::waits(&Schedule { next_unix_seconds, waits, ..schedule("taken", false) })
         };
-        assert_eq!((of(1_000_060, false), of(1_080_000, true)), (None, None));
-        let said = of(1_080_000, false).expect("it waits for most of a day");
+        assert_eq!((of(1, false), of(u64::MAX >> 20, false)), (None, None));
+        let said = of(1_080_000, true).expect("it waits for most of a day");
         assert!(said.starts_with("schedule nightly takes no snapshot before 1970-01-13"), "{said}");
     }
 

@@ -272,4 +272,11 @@ impl Schedule {
             Due::Missed { .. } | Due::SetBack { .. } => Some(self.plan.timing.next_after(now)),
         }
     }
+
+    /// Whether it waits for longer than from one run to the next: it goes by a run of a time at which the clock was ahead.
+    #[must_use]
+    pub fn waits(&self, now: u64) -> bool {
+        let latest = now.saturating_add(self.plan.timing.period_seconds());
+        self.next_unix_seconds(now).is_some_and(|next| next > latest)
+    }
 }

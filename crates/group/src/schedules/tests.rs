@@ -124,3 +124,16 @@ fn names_are_those_of_snapshots_and_of_paths() {
         assert!(!is_name_of_run(other), "{other}");
     }
 }
+
+#[test]
+fn a_schedule_waits_by_the_clock_that_it_runs_by() {
+    let mut daily = Schedule::new(plan(Timing::Every { seconds: 24 * HOUR }), MIDNIGHT);
+    assert!(!daily.waits(MIDNIGHT) && !daily.waits(MIDNIGHT + 23 * HOUR));
+    // It ran while the clock was ahead of midnight by three hours less than a day.
+    let planned = MIDNIGHT + 24 * HOUR;
+    daily.step(Step::Begin(begun(planned)));
+    daily.step(Step::End { run: run(planned, 7), in_part: false });
+    assert!(daily.waits(MIDNIGHT + 3 * HOUR) && !daily.waits(planned));
+    daily.plan.paused = true;
+    assert!(!daily.waits(MIDNIGHT + 3 * HOUR));
+}

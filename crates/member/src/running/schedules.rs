@@ -111,6 +111,7 @@ impl Member {
             planned_unix_seconds: last.planned_unix_seconds,
             outcome: last.outcome,
         });
+        let now = unix_seconds();
         ScheduleShown {
             name: name.to_owned(),
             volumes: volumes.iter().map(shown).collect(),
@@ -118,7 +119,8 @@ impl Member {
             keep: *keep,
             paused: *paused,
             created_unix_seconds: schedule.created_unix_seconds,
-            next_unix_seconds: schedule.next_unix_seconds(unix_seconds()),
+            next_unix_seconds: schedule.next_unix_seconds(now),
+            waits: schedule.waits(now),
             last,
             snapshots: schedule.own_count(),
         }
