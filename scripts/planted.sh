@@ -150,6 +150,7 @@ LateSettings   --member     running::tests::room::room_for_settings_is_made
 EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart
 OldPlace       --notify     place::tests::a_place_of_numbers_that_a_crash_took_back
 TellItself     --notify     place::tests::what_counts_less_and_what_is_about
+ForgetAudit    --notify     thread::tests::each_change_goes_to_a_syslog_server
 '
 
 programs=$(cargo test --quiet --workspace --features "$(scripts/mistakes.sh)" --no-run --message-format=json |

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use target::AccessListener;
 
-use crate::audit::{AuditLog, Logins};
+use crate::audit::{AuditLog, Logins, pushed_out};
 use crate::events::{Event, EventLog, Kind};
-use crate::records::{Log, not_written};
+use crate::records::{Heard, Log, not_written};
 
 /// The logs of a member.
 #[derive(Debug, Clone)]
@@ -29,18 +29,21 @@ impl Logs {
         let about = Arc::new(std::sync::OnceLock::<EventLog>::new());
         let hears = |what: &'static str| {
             let about = about.clone();
-            Box::new(move |error: Option<&io::Error>| {
+            Box::new(move |heard: Heard<'_>| {
                 let Some(events) = about.get() else { return };
-                events.hear(match error {
-                    Some(error) => {
+                match heard {
+                    Heard::PushedOut { part, age_seconds } => {
+                        events.tell(pushed_out(part, age_seconds));
+                    }
+                    Heard::NotWritten(error) => {
                         let text = not_written(what, &error.to_string());
-                        Event::of_member(Kind::LogNotWritten, text)
+                        events.hear(Event::of_member(Kind::LogNotWritten, text));
                     }
-                    None => {
+                    Heard::Written => {
                         let text = format!("the {what} is written to the data directory again");
-                        Event::of_member(Kind::LogWritten, text)
+                        events.hear(Event::of_member(Kind::LogWritten, text));
                     }
-                });
+                }
             })
         };
         let events = Log::start("event log", data, hears("event log"))?;

@@ -12,6 +12,8 @@ pub(crate) enum Mutant {
     EarlyPlace,
     /// Believe a place whatever the log has lost by a crash.
     OldPlace,
+    /// Begin with the last entry of the audit log after a start, whatever was told before it.
+    ForgetAudit,
     /// Tell a destination that it fails.
     TellItself,
 }

@@ -53,6 +53,9 @@ pub(crate) struct Place {
     began: u64,
     /// By what repeats itself.
     windows: BTreeMap<String, Window>,
+    /// Entries of the audit log up to this number are done; `None` where none go there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    audit_after: Option<u64>,
 }
 
 /// By what rule events go on.
@@ -113,6 +116,35 @@ impl Place {
             true => self,
             false => Self { after: begins_after, began: begins_after, ..Self::default() },
         }
+    }
+
+    /// Where the destination goes on in the audit log, if that goes there. `log` is as of [`Place::of`], and
+    /// `is_running` says that the place is of this start. No entry is left out because a destination was paused.
+    pub(crate) fn auditing(
+        self,
+        before: Option<u64>,
+        is_audit: bool,
+        is_running: bool,
+        (begun_after, last): (u64, u64),
+    ) -> Self {
+        let after = match before {
+            Some(_) if mutants::is(Mutant::ForgetAudit) => last,
+            Some(after) if is_running => after,
+            Some(after) => after.min(begun_after),
+            None => last,
+        };
+        Self { audit_after: is_audit.then_some(after), ..self }
+    }
+
+    /// Up to which number all of the audit log is done.
+    pub(crate) const fn audit_after(&self) -> Option<u64> {
+        self.audit_after
+    }
+
+    /// The destination has taken all up to this number of the audit log.
+    pub(crate) fn audited(&mut self, number: u64) {
+        debug_assert!(self.audit_after.is_some_and(|after| after < number), "it goes on");
+        self.audit_after = Some(number);
     }
 
     /// Gives up all events that are older than this, and what is counted.

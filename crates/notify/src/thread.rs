@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use group::destinations::Destination;
 use group::secrets::Secret;
+use member::audit::AuditLog;
 use member::events::EventLog;
 use member::{CurrentDestinations, Destinations};
 use tokio::sync::{Notify, watch};
@@ -36,6 +37,8 @@ pub struct Config {
     pub data: PathBuf,
     /// What happens.
     pub events: EventLog,
+    /// Who does what.
+    pub audit: AuditLog,
     /// Where it goes on to.
     pub destinations: CurrentDestinations,
     /// Who sends.
@@ -94,9 +97,9 @@ struct Served {
 }
 
 async fn run(config: Config, statuses: Statuses, mut ending: watch::Receiver<bool>) {
-    let Config { data, events, destinations, sender } = config;
+    let Config { data, events, audit, destinations, sender } = config;
     let file = PlacesFile::new(&data);
-    let shared = Shared::new(events, sender, statuses, file.read(), ending.clone());
+    let shared = Shared::new((events, audit), sender, statuses, file.read(), ending.clone());
     let mut serves: BTreeMap<String, Served> = BTreeMap::new();
     let mut writes = Writes::new(file, shared.places().clone());
     let mut known = Arc::new(Destinations::new());

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use group::destinations::Destination;
+use group::destinations::{Destination, Way};
 use group::secrets::Secret;
+use member::audit::AuditLog;
 use member::events::{Event, EventLog, Kind};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
@@ -13,7 +14,7 @@ use crate::mutants::{self, Mutant};
 use crate::place::{Place, Rule, Step};
 use crate::places::Places;
 use crate::pulse::{PAUSE, now_unix_seconds};
-use crate::send::{Sender, messages_max};
+use crate::send::{ENTRIES_MAX, Sender, messages_max};
 use crate::status::Statuses;
 
 /// Before the second attempt; twice as long before each further one.
@@ -32,6 +33,7 @@ pub(crate) const GIVE_UP: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Debug, Clone)]
 pub(crate) struct Shared {
     pub(crate) events: EventLog,
+    pub(crate) audit: AuditLog,
     pub(crate) sender: Sender,
     pub(crate) statuses: Statuses,
     /// Where all destinations are. It is written down by somebody else.
@@ -41,13 +43,13 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(
-        events: EventLog,
+        (events, audit): (EventLog, AuditLog),
         sender: Sender,
         statuses: Statuses,
         places: Places,
         ending: watch::Receiver<bool>,
     ) -> Self {
-        Self { events, sender, statuses, places: Arc::new(Mutex::new(places)), ending }
+        Self { events, audit, sender, statuses, places: Arc::new(Mutex::new(places)), ending }
     }
 
     pub(crate) fn places(&self) -> MutexGuard<'_, Places> {
@@ -80,11 +82,16 @@ impl Worker {
     pub(crate) fn new(shared: Shared, name: String, destination: Destination<Secret>) -> Self {
         let stored = shared.places().get(&destination.id).cloned();
         let log = (shared.events.begun_after(), shared.events.last_number());
+        let audit = (shared.audit.begun_after(), shared.audit.last_number());
+        let audit_before = stored.as_ref().and_then(Place::audit_after);
+        let is_running = shared.statuses.has(&name);
         let place = match stored {
             // Of this start: what it says is of this log.
-            Some(place) if shared.statuses.has(&name) => place.beginning(destination.begins_after),
+            Some(place) if is_running => place.beginning(destination.begins_after),
             stored => Place::of(stored, destination.begins_after, log),
         };
+        let is_audit = matches!(&destination.way, Way::Syslog(syslog) if syslog.audit);
+        let place = place.auditing(audit_before, is_audit, is_running, audit);
         shared.statuses.note(&name, |_| {});
         shared.places().insert(destination.id, place.clone());
         let (failing_since, is_told) = (Instant::now(), shared.statuses.of(&name).is_told);
@@ -95,7 +102,7 @@ impl Worker {
     pub(crate) async fn run(mut self) {
         loop {
             let is_ending = self.shared.is_ending();
-            let is_idle = self.attempt().await;
+            let is_idle = self.attempt().await && self.attempt_audit().await;
             if is_ending && (is_idle || self.failures > 0) {
                 return;
             }
@@ -129,8 +136,44 @@ impl Worker {
             return true;
         }
         match self.shared.sender.send(*id, way, &step.messages).await {
-            Ok(()) => self.delivered(step, now),
-            Err(error) => self.failed(&step, &error.to_string(), now),
+            Ok(()) => {
+                let count = step.messages.len();
+                self.take(step);
+                self.delivered(count, now);
+            }
+            Err(error) => {
+                // What is told of destinations is no reason to tell more of them.
+                let is_reason = step.messages.iter().any(|message| !message.is_of_destination());
+                self.failed(is_reason, &error.to_string(), now);
+            }
+        }
+        false
+    }
+
+    /// Sends what is next of the audit log, if that goes there; says whether there was nothing. It waits for as long as
+    /// the destination takes nothing, and is given up only when the log has no room for it.
+    async fn attempt_audit(&mut self) -> bool {
+        let (Way::Syslog(syslog), Some(after)) = (&self.destination.way, self.place.audit_after())
+        else {
+            return true;
+        };
+        if self.shared.audit.last_number() <= after {
+            return true;
+        }
+        let mut entries = self.shared.audit.after(after);
+        entries.truncate(ENTRIES_MAX);
+        let Some(last) = entries.last().map(|entry| entry.number) else { return true };
+        let now = now_unix_seconds();
+        match self.shared.sender.send_audit(syslog, &entries).await {
+            Ok(()) => {
+                let lost = last - after - entries.len() as u64;
+                self.place.audited(last);
+                self.given_up += lost;
+                self.shared.statuses.note(&self.name, |status| status.given_up += lost);
+                self.shared.places().insert(self.destination.id, self.place.clone());
+                self.delivered(entries.len(), now);
+            }
+            Err(error) => self.failed(true, &error.to_string(), now),
         }
         false
     }
@@ -142,17 +185,16 @@ impl Worker {
         self.place = step.place;
     }
 
-    fn delivered(&mut self, step: Step, now: u64) {
-        let count = step.messages.len() as u64;
+    /// So many were taken.
+    fn delivered(&mut self, count: usize, now: u64) {
         self.failures = 0;
         let was_told = std::mem::take(&mut self.is_told);
         self.shared.statuses.note(&self.name, |status| {
-            status.delivered += count;
+            status.delivered += count as u64;
             status.last_unix_seconds = Some(now);
             status.failing = None;
             status.is_told = false;
         });
-        self.take(step);
         let given_up = std::mem::take(&mut self.given_up);
         if was_told {
             let lost = match given_up {
@@ -166,13 +208,12 @@ impl Worker {
         }
     }
 
-    fn failed(&mut self, step: &Step, why: &str, now: u64) {
+    /// It took nothing; `is_reason` says whether that is to be told at all.
+    fn failed(&mut self, is_reason: bool, why: &str, now: u64) {
         if self.failures == 0 {
             self.failing_since = Instant::now();
         }
         self.failures = self.failures.saturating_add(1);
-        // What is told of destinations is no reason to tell more of them.
-        let is_reason = step.messages.iter().any(|message| !message.is_of_destination());
         let is_told = self.failures >= FAILURES_TOLD && is_reason && !self.is_told;
         self.is_told |= is_told;
         self.shared.statuses.note(&self.name, |status| {

@@ -130,6 +130,9 @@ pub struct Syslog {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub roots: Option<String>,
+    /// Each entry of the audit log goes there too.
+    #[serde(default)]
+    pub audit: bool,
 }
 
 impl TryFrom<NewWay> for destinations::Way<Opened> {
@@ -152,11 +155,14 @@ impl TryFrom<NewWay> for destinations::Way<Opened> {
                     password: password.map(Into::into),
                 })
             }
-            NewWay::Syslog(Syslog { server, transport, roots }) => Self::Syslog(StoredSyslog {
-                server: server.parse()?,
-                transport: transport.into(),
-                roots,
-            }),
+            NewWay::Syslog(Syslog { server, transport, roots, audit }) => {
+                Self::Syslog(StoredSyslog {
+                    server: server.parse()?,
+                    transport: transport.into(),
+                    roots,
+                    audit,
+                })
+            }
         })
     }
 }
@@ -304,6 +310,7 @@ impl From<destinations::Way<()>> for Way {
                 server: syslog.server.into(),
                 transport: syslog.transport.into(),
                 roots: syslog.roots,
+                audit: syslog.audit,
             }),
         }
     }

@@ -37,6 +37,10 @@ fn of_kind(kind: Kind, name: &str) -> String {
         Kind::DisksNotRemembered | Kind::LogNotWritten => {
             "make room in the data directory of the member, or make it writable".to_owned()
         }
+        Kind::AuditPushedOut => {
+            "see 'drystone audit' for who that was; a syslog server has all of it: 'drystone notify add NAME --syslog HOST --audit'"
+                .to_owned()
+        }
         Kind::VolumeLost => "connect its disks again: see 'drystone disk list' for those that are missing".to_owned(),
         Kind::VolumeDegraded | Kind::ArrayWarning => "see 'drystone status'".to_owned(),
         Kind::VolumeNotServed => "see 'drystone volume list' and 'drystone status'".to_owned(),
@@ -95,13 +99,13 @@ fn of_settings(kind: Kind) -> &'static str {
         Kind::SettingsIncomplete => {
             "start the member with the key that was used before, or set the secrets again ('drystone chap set')"
         }
+        Kind::SecretShared => {
+            "give the user another secret ('drystone chap set', 'drystone chap mutual set'), and its hosts too"
+        }
         _ => "",
     }
 }
 
-        Kind::SecretShared => {
-            "give the user another secret ('drystone chap set', 'drystone chap mutual set'), and its hosts too"
-        }
 #[cfg(test)]
 mod tests {
     use super::*;

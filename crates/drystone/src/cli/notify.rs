@@ -17,6 +17,8 @@ Examples:
           As JSON, signed, what is an error or worse
   drystone notify add log --syslog log.example.com:514 --severity info
           Everything, by UDP; --transport tcp or tls for the others
+  drystone notify add siem --syslog siem.example.com --transport tls --audit
+          Warnings, and each login and change as the audit log has it
   drystone notify test ops
   drystone notify list
   drystone notify set ops --severity error
@@ -99,6 +101,10 @@ pub(crate) struct WayArgs {
     /// How it is reached.
     #[arg(long, value_name = "HOW", requires = "syslog")]
     pub(crate) transport: Option<Transport>,
+
+    /// Each entry of the audit log goes to the syslog server too, whatever the severity: who did what is kept there.
+    #[arg(long, requires = "syslog")]
+    pub(crate) audit: bool,
 
     /// Trust the authorities in this file (PEM), and not those that the member's machine trusts.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -91,7 +91,7 @@ fn read(way: WayArgs, name: &str) -> Result<Option<NewWay>, Failure> {
         })),
         (None, Some(server)) => {
             let transport = way.transport.map_or(SyslogTransport::Udp, transport);
-            Some(NewWay::Syslog(Syslog { server, transport, roots }))
+            Some(NewWay::Syslog(Syslog { server, transport, roots, audit: way.audit }))
         }
         (None, None) if !way.email.is_empty() => Some(NewWay::Email(NewEmail {
             to: way.email,
@@ -168,6 +168,7 @@ fn row(one: &Destination) -> [String; 8] {
     let to = match &one.to {
         Way::Webhook(webhook) => format!("webhook {}", webhook.server),
         Way::Email(email) => format!("email {} by {}", email.to.join(","), email.smtp),
+        Way::Syslog(syslog) if syslog.audit => format!("syslog {}, audit log too", syslog.server),
         Way::Syslog(syslog) => format!("syslog {}", syslog.server),
     };
     let state = match &one.failing {

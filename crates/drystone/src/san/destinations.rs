@@ -46,6 +46,7 @@ pub(super) fn of_destination(destination: &ConfiguredDestination) -> (&'static s
             vec![
                 ("server", text(&syslog.server)),
                 ("transport", text(transport_word(syslog.transport))),
+                ("audit", Value::Switch(syslog.audit)),
                 ("trust", trust(&syslog.roots)),
             ],
         ),
@@ -125,7 +126,7 @@ pub(super) fn change(
         let all: &[&str] = match kind {
             "webhook" => &["signed", "bearer", "trust"],
             "email" => &["to", "from", "smtp", "tls", "user", "trust"],
-            _ => &["server", "transport", "trust"],
+            _ => &["server", "transport", "audit", "trust"],
         };
         if let Some(missing) = all.iter().find(|key| !keys.contains_key(*key)) {
             let why = match moves {
@@ -195,6 +196,7 @@ fn way(kind: &str, keys: &Keys, secret: Secret<'_>) -> Result<NewWay, String> {
                 server: text("server").unwrap_or_default(),
                 transport: transport.unwrap_or_default(),
                 roots,
+                audit: is_on("audit") == Some(true),
             })
         }
     })

@@ -116,6 +116,7 @@ pub(crate) const KINDS: &[Kind] = &[
         keys: &[
             ("server", Shape::Text),
             ("transport", Shape::Word(&["udp", "tcp", "tls"])),
+            ("audit", Shape::Switch),
             ("trust", Shape::Text),
             ("severity", Shape::Word(&SEVERITIES)),
             ("fold-seconds", Shape::Number),

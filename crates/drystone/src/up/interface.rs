@@ -38,8 +38,10 @@ pub(super) fn tls(args: &ApiArgs, data: &Path) -> anyhow::Result<Option<Tls>> {
 
 /// Sends events on from now on; without a thread for it, none are.
 pub(super) fn notify(life: &Life, data: PathBuf, logs: &Logs) -> Option<Notifier> {
-    let (events, destinations) = (logs.events.clone(), life.destinations());
-    let started = Notifier::start(notify::Config { data, events, destinations, sender: sender() });
+    let (events, audit) = (logs.events.clone(), logs.audit.clone());
+    let destinations = life.destinations();
+    let config = notify::Config { data, events, audit, destinations, sender: sender() };
+    let started = Notifier::start(config);
     started.inspect_err(|error| tracing::error!("no events are sent on: {error}")).ok()
 }
 

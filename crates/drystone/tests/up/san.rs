@@ -304,6 +304,7 @@ password-file = "hush"
 [syslog.log]
 server = "127.0.0.1:9"
 transport = "tcp"
+audit = true
 paused = true
 "#;
 
@@ -328,7 +329,13 @@ fn destinations_come_with_the_file_and_their_secrets_are_given_again() {
     for secret in ["hush", "p4th"] {
         assert!(!exported.contains(secret), "{exported}");
     }
-    for told in ["[webhook.chat]", "signed = true", "user = \"san1\"", "transport = \"tcp\""] {
+    for told in [
+        "[webhook.chat]",
+        "signed = true",
+        "user = \"san1\"",
+        "transport = \"tcp\"",
+        "audit = true",
+    ] {
         assert!(exported.contains(told), "{told}: {exported}");
     }
     assert_eq!(apply(&exported).0, 0, "what was exported is the same");

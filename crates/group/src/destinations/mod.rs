@@ -204,6 +204,14 @@ pub struct Syslog {
     /// Authorities in PEM to trust, instead of those that the system does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roots: Option<String>,
+    /// Entries of the audit log go there too, each by itself.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub audit: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_off(switch: &bool) -> bool {
+    !*switch
 }
 
 impl<S> Way<S> {
@@ -463,7 +471,7 @@ mod tests {
         let pem = "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n".to_owned();
         let server: HostPort = "log.example.com".parse().unwrap();
         let syslog = |transport, roots| -> Way<String> {
-            Way::Syslog(Syslog { server: server.clone(), transport, roots })
+            Way::Syslog(Syslog { server: server.clone(), transport, roots, audit: false })
         };
         assert_eq!(syslog(SyslogTransport::Tls, Some(pem.clone())).check(), Ok(()));
         let unused = syslog(SyslogTransport::Tcp, Some(pem)).check();

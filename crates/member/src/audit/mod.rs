@@ -11,8 +11,10 @@ mod logins;
 #[cfg(test)]
 mod tests;
 
+use group::words::counted;
 use serde::{Deserialize, Serialize};
 
+use crate::events::{Event, Kind, Severity};
 use crate::records::{Fold, Log, Recorded, clipped};
 
 pub(crate) use logins::Logins;
@@ -31,6 +33,20 @@ pub enum Action {
     Change,
     /// More was done at once than could be told of.
     Missed,
+}
+
+impl Action {
+    /// How it is written.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Login => "login",
+            Self::LoginRefused => "login_refused",
+            Self::SessionEnded => "session_ended",
+            Self::Change => "change",
+            Self::Missed => "missed",
+        }
+    }
 }
 
 /// Who did it.
@@ -161,6 +177,28 @@ pub struct Refused {
     pub sentence: String,
 }
 
+/// That entries of a part were pushed out, of which the newest is so old.
+pub(crate) fn pushed_out(part: usize, age_seconds: u64) -> Event {
+    let what = match part {
+        CHANGES => "changes",
+        LOGINS => "logins and ends of sessions",
+        _ => "refusals",
+    };
+    let age = match age_seconds / HOUR_SECONDS {
+        0 => "less than an hour".to_owned(),
+        hours @ 1..48 => counted(hours, "hour"),
+        hours => counted(hours / 24, "day"),
+    };
+    let text = format!(
+        "so many {what} came that entries of the audit log about others, the newest of them {age} old, are kept no longer"
+    );
+    let event = Event::of_member(Kind::AuditPushedOut, text);
+    // Hosts may log in and out often, and anybody can be refused.
+    if part == CHANGES { event } else { event.with_severity(Severity::Info) }
+}
+
+const HOUR_SECONDS: u64 = 60 * 60;
+
 /// The parts of the log, by their places in [`Recorded::PARTS`].
 const CHANGES: usize = 0;
 const LOGINS: usize = 1;
@@ -176,10 +214,14 @@ impl Recorded for Entry {
 
     const PARTS: &'static [&'static str] = &["audit-changes", "audit", "audit-refused"];
 
+    /// 30 days: who looks once a month finds all of it.
+    const YOUNG_SECONDS: u64 = 30 * 24 * 60 * 60;
+
     fn part(&self) -> usize {
         match self.action {
             Action::Change if self.done => CHANGES,
             Action::Change | Action::LoginRefused => REFUSALS,
+            Action::Missed if !self.done => REFUSALS,
             Action::Login | Action::SessionEnded | Action::Missed => LOGINS,
         }
     }
@@ -225,7 +267,6 @@ impl Recorded for Entry {
             ..self.clone()
         })
     }
-            Action::Missed if !self.done => REFUSALS,
 }
 
 impl Entry {

@@ -47,6 +47,8 @@ kinds! {
     LogWritten = "log_written", Info;
     /// More happened at once than could be told of.
     EventsMissed = "events_missed", Warning;
+    /// Young entries of the audit log were pushed out by others.
+    AuditPushedOut = "audit_pushed_out", Warning;
     /// A disk was looked at when the member started, and is not used.
     DiskNotUsed = "disk_not_used", Warning;
     /// Which disks the array has could not be written down for the next start.
@@ -117,10 +119,10 @@ kinds! {
     SettingsNotMade = "settings_not_made", Warning;
     /// A part of the settings cannot be used.
     SettingsIncomplete = "settings_incomplete", Error;
-    /// A schedule took no snapshot when it was due, or could not note or delete one.
-    ScheduleFailed = "schedule_failed", Error;
     /// A stored secret of CHAP is the one that the member was started with for the other direction.
     SecretShared = "secret_shared", Warning;
+    /// A schedule took no snapshot when it was due, or could not note or delete one.
+    ScheduleFailed = "schedule_failed", Error;
     /// A schedule took snapshots of some of its volumes.
     ScheduleIncomplete = "schedule_incomplete", Warning;
     /// Moments at which a schedule was due have passed while it could not run.
@@ -172,6 +174,7 @@ impl Kind {
             self,
             Self::LogNotWritten
                 | Self::LogWritten
+                | Self::AuditPushedOut
                 | Self::ArrayWarning
                 | Self::ArrayNoted
                 | Self::ArraySaid
@@ -181,10 +184,10 @@ impl Kind {
                 | Self::ScrubFound
                 | Self::SettingsIncomplete
                 | Self::SettingsNotMade
+                | Self::SecretShared
                 | Self::ScheduleFailed
                 | Self::ScheduleIncomplete
                 | Self::ScheduleMissed
-                | Self::SecretShared
                 | Self::SnapshotKept
                 | Self::CertificateNotUsed
         )

@@ -21,6 +21,8 @@ pub(crate) struct Files {
     bytes: u64,
     /// It, while it can be written.
     open: Option<File>,
+    /// Lines of the other one, once that held some and was emptied.
+    left: Option<usize>,
 }
 
 /// What is left of a file.
@@ -36,7 +38,7 @@ impl Files {
     /// `name.0` and `name.1` in `dir`. Nothing is made yet.
     pub(crate) fn new(dir: &Path, name: &str) -> Self {
         let paths = [0, 1].map(|number| dir.join(format!("{name}.{number}")));
-        Self { paths, current: 0, lines: 0, bytes: 0, open: None }
+        Self { paths, current: 0, lines: 0, bytes: 0, open: None, left: None }
     }
 
     /// What was recorded before, oldest first. From now on it goes on behind the last of it.
@@ -89,6 +91,12 @@ impl Files {
         Ok(())
     }
 
+    /// How many lines were left to a file when the other one, which was older, was emptied, if that was so since it
+    /// was asked last.
+    pub(crate) fn take_left(&mut self) -> Option<usize> {
+        self.left.take()
+    }
+
     fn write(&mut self, text: &[u8]) -> io::Result<()> {
         let file = match &mut self.open {
             Some(file) => file,
@@ -112,6 +120,9 @@ impl Files {
         }
         let other = 1 - self.current;
         let file = open(&self.paths[other])?;
+        if file.metadata()?.len() > 0 {
+            self.left = Some(self.lines);
+        }
         file.set_len(0)?;
         (self.current, self.lines, self.bytes, self.open) = (other, 0, 0, Some(file));
         Ok(())

@@ -26,8 +26,27 @@ impl<T> fmt::Debug for Log<T> {
     }
 }
 
-/// Hears that records cannot be written to the disk, and later that they are again (`None`).
-type Hears = Box<dyn Fn(Option<&io::Error>) + Send>;
+/// Between two times at which it is told that young records are pushed out.
+const PUSHED_OUT_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What is told of a log.
+#[derive(Debug)]
+pub(crate) enum Heard<'a> {
+    /// Records cannot be written to the disk.
+    NotWritten(&'a io::Error),
+    /// They are again.
+    Written,
+    /// Records of a part, as [`Recorded::PARTS`] counts, were pushed out by others, of which the newest is so old.
+    PushedOut {
+        /// Which part.
+        part: usize,
+        /// How old.
+        age_seconds: u64,
+    },
+}
+
+/// Hears of it, on the thread that writes.
+type Hears = Box<dyn Fn(Heard<'_>) + Send>;
 
 struct Shared<T> {
     /// A word for people.
@@ -149,6 +168,12 @@ impl<T: Recorded> Log<T> {
         self.0.state().begun_after
     }
 
+    /// Up to which number all of the first part is on the disk.
+    #[cfg(test)]
+    pub(crate) fn written(&self) -> u64 {
+        self.0.state().parts[0].written()
+    }
+
     /// That it is in memory only, and why, if that is so.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
@@ -173,6 +198,7 @@ impl<T: Recorded> Shared<T> {
     /// Writes until the end. Parts whose files cannot be written keep none of the others from theirs.
     fn write_all(&self, mut files: Vec<Files>, hears: &Hears) {
         let mut failed_at: Vec<Option<Instant>> = vec![None; files.len()];
+        let mut told_at: Vec<Option<Instant>> = vec![None; files.len()];
         while let Some(batches) = self.next_batches(&failed_at) {
             let is_failing = |failed_at: &[Option<Instant>]| failed_at.iter().any(Option::is_some);
             let was_failing = is_failing(&failed_at);
@@ -182,6 +208,9 @@ impl<T: Recorded> Shared<T> {
                     records.iter().map(|record| line::encode(record)).collect();
                 let outcome = files[part].append(&lines);
                 failed_at[part] = outcome.is_err().then(Instant::now);
+                if let Some(lines) = files[part].take_left() {
+                    self.tell_pushed_out((part, lines), &mut told_at[part], hears);
+                }
                 match (outcome, records.last()) {
                     (Ok(()), Some(last)) => self.state().parts[part].set_written(last.number),
                     (Ok(()), None) => {}
@@ -192,16 +221,33 @@ impl<T: Recorded> Shared<T> {
                 self.state().fault = Some(error.to_string());
                 if !was_failing {
                     tracing::warn!("{}", not_written(self.what, &error.to_string()));
-                    hears(Some(&error));
+                    hears(Heard::NotWritten(&error));
                 }
             } else if was_failing && !is_failing(&failed_at) {
                 self.state().fault = None;
                 tracing::info!("the {} is written to the disk again", self.what);
-                hears(None);
+                hears(Heard::Written);
             }
         }
         self.state().is_done = true;
         self.done.notify_all();
+    }
+
+    /// Tells of young records that are gone from the files of a part, which has so many lines of before left; once a day.
+    fn tell_pushed_out(
+        &self,
+        (part, lines): (usize, usize),
+        told_at: &mut Option<Instant>,
+        hears: &Hears,
+    ) {
+        let last = self.state().parts[part].last_but(lines).map(|record| record.unix_seconds);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let age_seconds = last.map_or(u64::MAX, |last| now.saturating_sub(last));
+        let is_due = told_at.is_none_or(|at| at.elapsed() >= PUSHED_OUT_PAUSE);
+        if age_seconds < T::YOUNG_SECONDS && is_due {
+            *told_at = Some(Instant::now());
+            hears(Heard::PushedOut { part, age_seconds });
+        }
     }
 
     /// What is to be written next, where the files of each part failed at these times; `None` at the end, when

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use files::Files;
 pub(crate) use fold::Fold;
 pub use log::Log;
-pub(crate) use log::not_written;
+pub(crate) use log::{Heard, not_written};
 
 use crate::printable::is_obeyed;
 
@@ -64,6 +64,9 @@ pub(crate) trait Recorded:
 
     /// The parts of its log, as their files are called, without `.0` and `.1`.
     const PARTS: &'static [&'static str];
+
+    /// What is pushed out although it is younger than this is told of.
+    const YOUNG_SECONDS: u64 = 0;
 
     /// Which of these it belongs to. Its [`others`](Self::others) belong to the same.
     fn part(&self) -> usize {

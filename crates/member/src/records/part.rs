@@ -47,6 +47,19 @@ impl<T: Recorded> Part<T> {
         self.after(self.written).collect()
     }
 
+    /// The last record of its files but so many: the newest that is lost when those alone are left.
+    pub(super) fn last_but(&self, lines: usize) -> Option<&Record<T>> {
+        let written = self.records.partition_point(|record| record.number <= self.written);
+        let at = written.checked_sub(lines + 1)?;
+        self.records.get(at).map(|record| &**record)
+    }
+
+    /// Up to which number all are in its files.
+    #[cfg(test)]
+    pub(super) const fn written(&self) -> u64 {
+        self.written
+    }
+
     /// All up to this number are in its files.
     pub(super) fn set_written(&mut self, number: u64) {
         debug_assert!(number >= self.written, "what was written stays so");

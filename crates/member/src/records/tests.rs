@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::files::Files;
 use super::fold::Folds;
-use super::{FILE_BYTES_MAX, FILE_LINES_MAX, Fold, KEPT_MAX, Log, Record, Recorded, line};
+use super::{FILE_BYTES_MAX, FILE_LINES_MAX, Fold, Heard, KEPT_MAX, Log, Record, Recorded, line};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -24,6 +24,8 @@ impl Recorded for Note {
     const FOLDS_MAX: usize = 3;
 
     const PARTS: &'static [&'static str] = &["notes", "rare"];
+
+    const YOUNG_SECONDS: u64 = 3600;
 
     fn part(&self) -> usize {
         usize::from(self.text.starts_with("rare"))
@@ -255,8 +257,11 @@ fn a_part_that_cannot_be_written_keeps_no_other_from_the_disk() {
 /// Waits for what is told of the disk.
 fn hears(dir: &Path) -> (Log<Note>, Receiver<bool>) {
     let (tell, told) = channel();
-    let hears =
-        Box::new(move |error: Option<&std::io::Error>| tell.send(error.is_none()).unwrap_or(()));
+    let hears = Box::new(move |heard: Heard<'_>| match heard {
+        Heard::NotWritten(_) => tell.send(false).unwrap_or(()),
+        Heard::Written => tell.send(true).unwrap_or(()),
+        Heard::PushedOut { .. } => {}
+    });
     (Log::start("notes", dir, hears).expect("a thread"), told)
 }
 
@@ -285,6 +290,40 @@ fn where_nothing_can_be_written_memory_keeps_it_and_it_is_written_later() {
     let log = open(dir.path());
     assert_eq!(texts(&log).last(), Some(&(10_001, "last".to_owned())));
     log.end();
+}
+
+#[test]
+fn young_records_that_are_pushed_out_are_told_of_once_a_day_and_old_ones_are_not() {
+    let dir = tempfile::tempdir().unwrap();
+    // As many as a file holds, of long ago.
+    let old = (1..=FILE_LINES_MAX as u64).map(|number| {
+        line::encode(&Record { number, unix_seconds: 1, count: 1, what: note("old", "") })
+    });
+    fs::write(&files(dir.path())[0], old.collect::<Vec<_>>().concat()).unwrap();
+    let (tell, told) = channel();
+    let hears = Box::new(move |heard: Heard<'_>| {
+        if let Heard::PushedOut { part, age_seconds } = heard {
+            tell.send((part, age_seconds < 60)).unwrap_or(());
+        }
+    });
+    let log: Log<Note> = Log::start("notes", dir.path(), hears).unwrap();
+    let record = |count: usize| {
+        for _ in 0..count / 1024 {
+            (0..1024).for_each(|_| _ = log.record(note("new", ""), 1));
+            // So that memory never gives up what is not written.
+            let last = log.last_number();
+            let end = Instant::now() + PATIENCE;
+            while log.written() < last {
+                assert!(Instant::now() < end, "it is written");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    };
+    record(FILE_LINES_MAX + 1024);
+    assert!(told.try_recv().is_err(), "what went is old");
+    record(4 * FILE_LINES_MAX);
+    log.end();
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), [(0, true)]);
 }
 
 #[test]

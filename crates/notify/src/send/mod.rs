@@ -1,5 +1,6 @@
 //! How messages reach a destination. Each attempt makes its own connections, and ends within [`SEND_TIME`].
 
+mod audit;
 mod bounded;
 mod email;
 mod syslog;
@@ -8,11 +9,13 @@ mod webhook;
 
 use std::error::Error;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
-use group::destinations::{HostPort, Way};
+use group::destinations::{HostPort, Syslog, Way};
 use group::secrets::Secret;
 use member::Record;
+use member::audit::Entry;
 use member::events::Event;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -155,7 +158,23 @@ impl Sender {
         let silent = |_| SendError::Silent { place: place(way) };
         timeout(self.time, sent).await.unwrap_or_else(|late| Err(silent(late)))
     }
+
+    /// Sends entries of the audit log in the same way.
+    pub(crate) async fn send_audit(
+        &self,
+        syslog: &Syslog,
+        entries: &[Arc<Record<Entry>>],
+    ) -> Result<(), SendError> {
+        let lines: Vec<String> =
+            entries.iter().map(|entry| audit::audit_line(self, entry)).collect();
+        let sent = timeout(self.time, syslog::send_lines(syslog, &lines)).await;
+        let silent = SendError::Silent { place: place_of(&syslog.server) };
+        sent.unwrap_or(Err(silent))
+    }
 }
+
+/// Entries of the audit log that go to a syslog server in one attempt.
+pub(crate) const ENTRIES_MAX: usize = 100;
 
 /// How many messages go there in one attempt.
 pub(crate) const fn messages_max(way: &Way<Secret>) -> usize {

@@ -33,29 +33,47 @@ const REFUSAL_TIME: Duration = Duration::from_millis(200);
 /// How long a server may take to end the connection, too.
 const END_TIME: Duration = Duration::from_secs(2);
 
+/// A line to be.
+pub(super) struct Line<'a> {
+    /// Facility and severity (RFC 5424 §6.2.1).
+    pub(super) priority: u8,
+    pub(super) unix_seconds: u64,
+    /// What it is a line of (MSGID).
+    pub(super) id: &'a str,
+    pub(super) data_id: &'a str,
+    pub(super) data: Vec<(&'static str, String)>,
+    /// In one line.
+    pub(super) text: String,
+}
+
 /// Sends each message as one line.
 pub(super) async fn send(
     sender: &Sender,
     syslog: &Syslog,
     messages: &[Message],
 ) -> Result<(), SendError> {
+    let lines: Vec<String> = messages.iter().map(|message| of_event(sender, message)).collect();
+    send_lines(syslog, &lines).await
+}
+
+/// Sends lines, all of them or an error; then some may have been taken.
+pub(super) async fn send_lines(syslog: &Syslog, lines: &[String]) -> Result<(), SendError> {
     let place = place_of(&syslog.server);
-    let lines: Vec<String> = messages.iter().map(|message| line_of(sender, message)).collect();
     let lost = |error: io::Error| SendError::unreachable(&place, &error);
     match syslog.transport {
         SyslogTransport::Udp => {
             let to = (syslog.server.host.as_str(), syslog.server.port_or(514));
-            datagrams(to, &lines).await.map_err(lost)
+            datagrams(to, lines).await.map_err(lost)
         }
         SyslogTransport::Tcp => {
             let stream = connect(&syslog.server, syslog.server.port_or(514), &place).await?;
-            counted(stream, &lines).await.map_err(lost)
+            counted(stream, lines).await.map_err(lost)
         }
         SyslogTransport::Tls => {
             let stream = connect(&syslog.server, syslog.server.port_or(6514), &place).await?;
             let roots = syslog.roots.as_deref();
             let stream = tls::shake(stream, &syslog.server, roots, &place).await?;
-            counted(stream, &lines).await.map_err(lost)
+            counted(stream, lines).await.map_err(lost)
         }
     }
 }
@@ -102,8 +120,7 @@ async fn counted(
     }
 }
 
-/// `<PRI>1 TIME HOST APP - KIND [data] text`.
-fn line_of(sender: &Sender, message: &Message) -> String {
+fn of_event(sender: &Sender, message: &Message) -> String {
     let record = message.record();
     let severity = match record.what.severity {
         Severity::Info => 6,
@@ -118,15 +135,28 @@ fn line_of(sender: &Sender, message: &Message) -> String {
         ("name", record.what.object.name.clone()),
         ("count", record.count.to_string()),
     ];
-    let data = data.map(|(name, value)| format!(" {name}=\"{}\"", quoted(&value))).concat();
+    let line = Line {
+        priority: FACILITY * 8 + severity,
+        unix_seconds: record.unix_seconds,
+        id: &message_id(&record.what.kind),
+        data_id: DATA_ID,
+        data: data.into(),
+        text: message.text(),
+    };
+    line_of(sender, &line)
+}
+
+/// `<PRI>1 TIME HOST APP - ID [data] text`.
+pub(super) fn line_of(sender: &Sender, line: &Line<'_>) -> String {
+    let Line { priority, unix_seconds, id, data_id, data, text } = line;
+    let data = data.iter().map(|(name, value)| format!(" {name}=\"{}\"", quoted(value)));
     let head = format!(
-        "<{}>1 {} {} drystone - {} [{DATA_ID}{data}] \u{feff}",
-        FACILITY * 8 + severity,
-        timestamp(message.moment()),
+        "<{priority}>1 {} {} drystone - {id} [{data_id}{}] \u{feff}",
+        timestamp(Moment::of(*unix_seconds)),
         sender.host,
-        message_id(&record.what.kind),
+        data.collect::<String>(),
     );
-    cut(&format!("{head}{}", message.text()), LINE_BYTES_MAX)
+    cut(&format!("{head}{text}"), LINE_BYTES_MAX)
 }
 
 /// A time as TIMESTAMP, whose years have four digits.
@@ -174,7 +204,7 @@ mod tests {
         let what = Event::of_member(Kind::SecondHostRefused, "refused");
         let what = Event { object, text: "a\nb\u{1b}[2J".to_owned(), ..what };
         let message = Message::first(Record { number: 9, unix_seconds: 0, count: 1, what });
-        let line = line_of(&sender(), &message);
+        let line = of_event(&sender(), &message);
         assert!(line.starts_with("<28>1 1970-01-01T00:00:00Z "), "{line}");
         assert!(line.contains(r#"name="iqn.x\"\] evil=\"1  <0>1" count="1"] "#), "{line}");
         assert!(line.ends_with("\u{feff}a b [2J") && !line.contains(char::is_control), "{line}");
@@ -191,7 +221,7 @@ mod tests {
         let what =
             Event::about(Kind::VolumeLost, ObjectKind::Volume, &"ä".repeat(600), "ö".repeat(600));
         let message = Message::first(Record { number: 9, unix_seconds: 0, count: 1, what });
-        let line = line_of(&sender(), &message);
+        let line = of_event(&sender(), &message);
         assert!(line.len() <= LINE_BYTES_MAX && line.contains("] \u{feff}ööö"), "{line}");
         assert!(line.starts_with("<26>1 "), "{line}");
     }

@@ -188,7 +188,8 @@ fn email(address: SocketAddr, tls: MailTls) -> Way<Secret> {
 }
 
 fn syslog(address: &str, transport: SyslogTransport) -> Way<Secret> {
-    Way::Syslog(Syslog { server: address.parse().expect("a server"), transport, roots: None })
+    let server = address.parse().expect("a server");
+    Way::Syslog(Syslog { server, transport, roots: None, audit: false })
 }
 
 async fn send(way: &Way<Secret>) -> Result<(), SendError> {
@@ -306,7 +307,7 @@ async fn a_certificate_that_nobody_vouches_for_is_told_nothing() {
     };
     let line = |roots: Option<String>| {
         let server = format!("localhost:{port}").parse().expect("a server");
-        Way::Syslog(Syslog { server, transport: SyslogTransport::Tls, roots })
+        Way::Syslog(Syslog { server, transport: SyslogTransport::Tls, roots, audit: false })
     };
     for way in [hook(None), line(None)] {
         let error = send(&way).await.unwrap_err();

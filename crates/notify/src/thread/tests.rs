@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 
-use group::destinations::{Choice, Severity};
+use group::destinations::{Choice, Severity, Syslog, SyslogTransport, Way};
 use member::Logs;
+use member::audit::{Actor, Change};
 use member::events::{Event, Kind, ObjectKind};
 
 use super::*;
@@ -32,8 +33,8 @@ fn set(current: &CurrentDestinations, destinations: Destinations) {
 }
 
 fn start(data: &std::path::Path, logs: &Logs, destinations: CurrentDestinations) -> Notifier {
-    let events = logs.events.clone();
-    let config = Config { data: data.to_owned(), events, destinations, sender: sender() };
+    let (events, audit) = (logs.events.clone(), logs.audit.clone());
+    let config = Config { data: data.to_owned(), events, audit, destinations, sender: sender() };
     Notifier::start(config).expect("a thread")
 }
 
@@ -196,6 +197,7 @@ async fn without_destinations_nothing_wakes_it_but_a_change_and_the_end() {
     let config = Config {
         data: data.path().to_owned(),
         events: logs.events.clone(),
+        audit: logs.audit.clone(),
         destinations: current.clone(),
         sender: sender(),
     };
@@ -250,5 +252,80 @@ fn who_cannot_be_told_at_a_start_goes_on_where_it_was_once_it_can() {
         wait_until(|| notifier.statuses().of("a").delivered == 1);
         notifier.end();
     }
+    logs.end();
+}
+
+fn change(path: &str) -> Change {
+    Change {
+        who: Actor { account: Some("al".to_owned()), ..Actor::default() },
+        from: "192.0.2.7:1".to_owned(),
+        operation: "DELETE /v1/volumes/{name}".to_owned(),
+        path: path.to_owned(),
+        done: true,
+        outcome: "204".to_owned(),
+    }
+}
+
+/// The changes that lines of syslog tell of, once there are so many.
+fn changed(told: &Receiver<String>, count: usize) -> Vec<String> {
+    let mut all = Vec::new();
+    while all.len() < count {
+        let text = told.recv_timeout(PATIENCE).expect("it comes");
+        let behind = text.split("object=\"").skip(1);
+        all.extend(behind.filter_map(|rest| rest.split('"').next()).map(str::to_owned));
+    }
+    all
+}
+
+#[test]
+fn each_change_goes_to_a_syslog_server_that_wants_it_and_none_is_left_out_while_that_is_away() {
+    let data = tempfile::tempdir().unwrap();
+    let logs = Logs::open(data.path()).unwrap();
+    let (address, told) = server(|mut stream| {
+        let mut text = String::new();
+        _ = std::io::Read::read_to_string(&mut stream, &mut text);
+        text
+    });
+    let choice = Choice { severity: Severity::Critical, fold_seconds: 300, paused: false };
+    let log = |audit: bool| {
+        let way = Way::Syslog(Syslog {
+            server: address.to_string().parse().expect("a server"),
+            transport: SyslogTransport::Tcp,
+            roots: None,
+            audit,
+        });
+        let destination = Destination { id: 7, begins_after: 0, choice, way };
+        let current = CurrentDestinations::default();
+        set(&current, [("log".to_owned(), destination)].into());
+        current
+    };
+    logs.audit.change(change("/before"));
+    let notifier = start(data.path(), &logs, log(true));
+    wait_until(|| notifier.statuses().all().contains_key("log"));
+    // More than go in one attempt, and all alike: nothing is folded.
+    let count = 250;
+    (0..count).for_each(|n| logs.audit.change(change(&format!("/{n}"))));
+    let wanted: Vec<String> = (0..count).map(|n| format!("/{n}")).collect();
+    assert_eq!(changed(&told, count), wanted);
+    wait_until(|| notifier.statuses().of("log").delivered == count as u64);
+    notifier.end();
+
+    // What happens while nobody sends is sent by the next start, once.
+    logs.audit.change(change("/between"));
+    logs.end();
+    let logs = Logs::open(data.path()).unwrap();
+    let notifier = start(data.path(), &logs, log(true));
+    assert_eq!(changed(&told, 1), ["/between"]);
+    wait_until(|| notifier.statuses().of("log").delivered == 1);
+    notifier.end();
+    logs.end();
+
+    let logs = Logs::open(data.path()).unwrap();
+    let notifier = start(data.path(), &logs, log(false));
+    wait_until(|| notifier.statuses().all().contains_key("log"));
+    logs.audit.change(change("/not wanted"));
+    thread::sleep(2 * PAUSE);
+    notifier.end();
+    assert!(told.try_recv().is_err());
     logs.end();
 }
