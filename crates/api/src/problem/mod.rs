@@ -2,7 +2,9 @@
 
 mod of_request;
 
-use axum::http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
+use std::time::Duration;
+
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -36,6 +38,9 @@ pub struct Problem {
     pub detail: String,
     /// What programs can rely on.
     pub code: Code,
+    /// After how long it may be tried again, which a header says.
+    #[serde(skip)]
+    pub(crate) retry_seconds: Option<u64>,
 }
 
 impl Problem {
@@ -47,7 +52,14 @@ impl Problem {
             status: code.status().as_u16(),
             detail: detail.into(),
             code,
+            retry_seconds: None,
         }
+    }
+
+    /// The same, which is worth another try after so long.
+    pub(crate) fn with_retry(self, after: Duration) -> Self {
+        // One second more rather than one less.
+        Self { retry_seconds: Some(after.as_secs() + 1), ..self }
     }
 }
 
@@ -60,6 +72,9 @@ impl IntoResponse for Problem {
             for way in LOGINS {
                 response.headers_mut().append(WWW_AUTHENTICATE, HeaderValue::from_static(way));
             }
+        }
+        if let Some(seconds) = self.retry_seconds {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
         response
     }
@@ -109,6 +124,8 @@ codes! {
     Forbidden = "forbidden", FORBIDDEN;
     /// Too many logins have failed
     TooManyTries = "too-many-tries", TOO_MANY_REQUESTS;
+    /// It was asked for too often
+    TooOften = "too-often", TOO_MANY_REQUESTS;
     /// There is nothing at this path
     NoSuchPath = "no-such-path", NOT_FOUND;
     /// This cannot be done with what is at this path
@@ -218,6 +235,8 @@ mod tests {
         assert_eq!(response.headers()[CONTENT_TYPE], PROBLEM_JSON);
         let unknown = Problem::new(Code::NotLoggedIn, "who are you?").into_response();
         assert_eq!(unknown.headers().get_all(WWW_AUTHENTICATE).iter().count(), 2);
+        let later = Problem::new(Code::TooOften, "wait").with_retry(Duration::from_millis(8_400));
+        assert_eq!(later.into_response().headers()[RETRY_AFTER], "9");
         let problem = serde_json::to_value(Problem::new(Code::NoSuchVolume, "x")).unwrap();
         let wanted = serde_json::json!({
             "type": "urn:drystone:problem:no-such-volume", "title": "There is no such volume",

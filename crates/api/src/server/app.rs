@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use super::followers::{Followers, Following};
 use super::idempotency::Remembered;
 use super::login::{Doorkeeper, Login};
+use super::pace::Pace;
 use super::runs::Runs;
 use super::tags::{Family, Kept, Tag};
 use super::{Config, Identity};
@@ -75,6 +76,10 @@ impl Asker for Follower {
     }
 }
 
+/// Tests of destinations, and within how long: enough to set one up, and too few to fill a mailbox.
+pub(super) const TESTS_MAX: usize = 6;
+const TESTS_TIME: Duration = Duration::from_secs(60);
+
 /// The answer to a request, when it comes.
 pub(super) type Coming = oneshot::Receiver<Result<Answer, RequestError>>;
 
@@ -104,6 +109,8 @@ pub(super) struct App {
     pub(super) statuses: notify::Statuses,
     /// Who tries it out.
     pub(super) sender: notify::Sender,
+    /// How often.
+    pub(super) tests: Pace,
 }
 
 impl fmt::Debug for App {
@@ -139,6 +146,7 @@ impl App {
             destinations: config.notifications.destinations.clone(),
             statuses: config.notifications.statuses.clone(),
             sender: config.notifications.sender.clone(),
+            tests: Pace::new(TESTS_MAX, TESTS_TIME),
         }
     }
 

@@ -17,6 +17,7 @@ mod held;
 mod idempotency;
 mod login;
 mod pages;
+mod pace;
 mod passwords;
 mod patient;
 mod peer;

@@ -359,6 +359,16 @@ fn destinations(tour: &mut Tour<'_>) {
     assert_eq!(test["taken"], json!(false), "nobody listens there: {test}");
     assert!(!shown.text().contains("hush") && !test.to_string().contains("p4th"), "{test}");
     tour.refused("POST", "/v1/destinations/x/test", None, 404, "no-such-destination");
+    // Whoever may try it out makes the member send no mail without end.
+    (0..5).for_each(|_| _ = tour.call("POST", "/v1/destinations/ops/test", None, 200));
+    let late = tour.call("POST", "/v1/destinations/ops/test", None, 429);
+    assert_eq!(late.problem(), "too-often", "{}", late.text());
+    let seconds: u64 = late.header("retry-after").and_then(|it| it.parse().ok()).expect("a number");
+    assert!((1..=60).contains(&seconds), "{seconds}");
+    let syslog = json!({"syslog": {"server": "127.0.0.1:9", "audit": true}});
+    let made = tour.call("POST", "/v1/destinations", new("siem", &syslog), 201).json();
+    assert_eq!(made["to"]["syslog"]["audit"], json!(true), "{made}");
+    tour.call("DELETE", "/v1/destinations/siem", None, 204);
     tour.call("PATCH", path, Some(json!({"paused": true, "fold_seconds": 60})), 200);
     tour.refused("PATCH", path, Some(json!({})), 422, "invalid");
     tour.refused("PATCH", path, Some(json!({"fold_seconds": 0})), 422, "invalid");

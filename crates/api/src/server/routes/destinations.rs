@@ -1,12 +1,13 @@
 //! `/v1/destinations`: where events go on to. Secrets come in here and never go out.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use group::destinations::AddressError;
+use group::words::counted;
 use member::{DestinationRequest, Request};
 use notify::Message;
 
@@ -14,7 +15,7 @@ use super::described::{ChangeRefusals, IdempotencyKey, IfMatch, Refusals};
 use super::volumes::PageQuery;
 use super::{Shared, tagged};
 use crate::problem::{Code, Problem};
-use crate::server::app::App;
+use crate::server::app::{App, TESTS_MAX};
 use crate::server::body::{Asked, Named, SentSecret, json};
 use crate::server::pages::page;
 use crate::server::tags::{Kept, Wanted};
@@ -139,7 +140,7 @@ pub(super) async fn delete_destination(
 /// Try a destination out
 ///
 /// Sends one event of its own there, which no log has, and says within half a minute what came of it. A destination
-/// that is paused is tried all the same.
+/// that is paused is tried all the same. Six times a minute, whoever asks; more are refused with `429`.
 #[utoipa::path(
     post, path = "/v1/destinations/{name}/test", tag = "events",
     params(("name" = String, Path, description = "The destination.")),
@@ -160,6 +161,13 @@ pub(super) async fn test_destination(
             format!("the secrets of the destination '{name}' cannot be used: give them again");
         return Err(Problem::new(Code::Unavailable, sentence));
     };
+    app.tests.take(Instant::now()).map_err(|wait| {
+        let sentence = format!(
+            "destinations were tried out {TESTS_MAX} times within a minute: try again in {}",
+            counted(wait.as_secs() + 1, "second")
+        );
+        Problem::new(Code::TooOften, sentence).with_retry(wait)
+    })?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let message = Message::test(&name, now, app.last_event());
     let sent = app.sender.send(destination.id, &destination.way, &[message]).await;
