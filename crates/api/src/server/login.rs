@@ -1,5 +1,6 @@
 //! Who somebody is that asks over TLS: a token or an account, proved with every request.
 
+use group::words::counted;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::SocketAddr;
@@ -13,6 +14,7 @@ use group::accounts::{Logins, PasswordHash, Role, TokenHash};
 use group::store::Revision;
 use zeroize::Zeroizing;
 
+use super::known::Known;
 use super::passwords::Passwords;
 use super::throttle::{Place, Throttle};
 use crate::problem::{Code, Problem};
@@ -136,6 +138,8 @@ impl Presented {
 pub(super) struct Doorkeeper {
     pub(super) passwords: Passwords,
     throttle: Throttle,
+    /// Accounts whose password was right, and where they were.
+    known: Known,
     /// When the use of a token was noted last, by its identity.
     noted: Lately<String>,
     /// When a login from a place was recorded last.
@@ -213,14 +217,17 @@ impl Doorkeeper {
         name: String,
         password: Zeroizing<String>,
     ) -> Result<Option<Login>, Problem> {
-        let is_heard = || self.heard(place, Some(&name));
+        let is_known = self.known.has(place, &name);
+        let is_heard = || self.heard(place, Some((&name, is_known)));
         is_heard()?;
         // One that is disabled takes as long as any other, and is not told from one that is not there.
         let account = logins.accounts.get(&name).filter(|account| !account.disabled);
         let hash = account.map(|account| account.password.clone());
-        let is_right = self.passwords.is_right(place, hash.clone(), password, is_heard).await?;
+        let whose = (place, is_known);
+        let is_right = self.passwords.is_right(whose, hash.clone(), password, is_heard).await?;
         if let Some(hash) = hash.filter(|_| is_right) {
             self.throttle.got_in(place, &name);
+            self.known.got_in(place, &name);
             return Ok(Some(Login::account(logins, &name, hash)));
         }
         self.throttle.failed(place, Some(&name), Instant::now());
@@ -229,13 +236,13 @@ impl Doorkeeper {
         Err(wrong())
     }
 
-    fn heard(&self, place: Place, account: Option<&str>) -> Result<(), Problem> {
+    /// Refuses who has to wait, a token or an account, which may be known there.
+    fn heard(&self, place: Place, account: Option<(&str, bool)>) -> Result<(), Problem> {
         self.throttle.wait(place, account, Instant::now()).map_or(Ok(()), |wait| {
-            let seconds = wait.as_secs() + 1;
-            let sentence = format!(
-                "too many logins from there have failed: wait {seconds} seconds, then try again"
-            );
-            Err(Problem::new(Code::TooManyTries, sentence))
+            let time = counted(wait.as_secs() + 1, "second");
+            let sentence =
+                format!("too many logins from there have failed: wait {time}, then try again");
+            Err(Problem::new(Code::TooManyTries, sentence).with_retry(wait))
         })
     }
 
@@ -376,5 +383,27 @@ mod tests {
         assert_eq!(code(headers("Bearer guess")).await, Some(Code::TooManyTries));
         assert_eq!(code(basic("ada", PASSWORD)).await, Some(Code::TooManyTries));
         assert_eq!(code(headers(&format!("Bearer {}", token.as_str()))).await, None);
+    }
+
+    #[tokio::test]
+    async fn who_was_let_in_from_there_waits_for_no_stranger_at_the_same_address() {
+        let token = TokenText::draw().unwrap();
+        let (logins, keeper) = (logins(&token), Doorkeeper::default());
+        keeper.passwords.prepare().unwrap();
+        let from: SocketAddr = "192.0.2.1:7".parse().unwrap();
+        let code = async |headers: HeaderMap| {
+            keeper.identify(&logins, from, &headers).await.err().map(|problem| problem.code)
+        };
+        assert_eq!(code(basic("ada", PASSWORD)).await, None);
+        for _ in 0..20 {
+            assert_eq!(code(headers("Bearer guess")).await, Some(Code::NotLoggedIn));
+        }
+        assert_eq!(code(basic("bob", PASSWORD)).await, Some(Code::TooManyTries), "a stranger");
+        assert_eq!(code(basic("ada", PASSWORD)).await, None);
+        // Its own password is guessed no faster.
+        for _ in 0..5 {
+            assert_eq!(code(basic("ada", "guess")).await, Some(Code::NotLoggedIn));
+        }
+        assert_eq!(code(basic("ada", PASSWORD)).await, Some(Code::TooManyTries));
     }
 }

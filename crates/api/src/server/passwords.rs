@@ -15,7 +15,10 @@ use crate::problem::{Code, Problem};
 /// Hashes under way at once: each takes 19 MiB and a processor.
 const AT_ONCE: usize = 2;
 
-/// Logins that wait for that, and of these from one place.
+/// Of these, those of strangers: whose password was right lately does not wait behind them.
+const STRANGERS_AT_ONCE: usize = AT_ONCE - 1;
+
+/// Logins that wait for that, of strangers and of others, and of these from one place.
 const WAITING_MAX: usize = 16;
 const WAITING_OF_PLACE_MAX: usize = 8;
 
@@ -23,9 +26,10 @@ const WAITING_OF_PLACE_MAX: usize = 8;
 #[derive(Debug)]
 pub(super) struct Passwords {
     places: Arc<Semaphore>,
+    strangers: Arc<Semaphore>,
     workers: Workers,
-    /// Logins that wait or are at work, by where they come from.
-    waiting: Mutex<HashMap<Place, usize>>,
+    /// Logins that wait or are at work, by who they are.
+    waiting: Mutex<HashMap<Whose, usize>>,
     /// What is held against the password of an account that is not there.
     nobody: OnceLock<PasswordHash>,
 }
@@ -33,10 +37,14 @@ pub(super) struct Passwords {
 impl Default for Passwords {
     fn default() -> Self {
         let places = Arc::new(Semaphore::new(AT_ONCE));
+        let strangers = Arc::new(Semaphore::new(STRANGERS_AT_ONCE));
         let workers = Workers::default();
-        Self { places, workers, waiting: Mutex::default(), nobody: OnceLock::new() }
+        Self { places, strangers, workers, waiting: Mutex::default(), nobody: OnceLock::new() }
     }
 }
+
+/// Where a login comes from, and whether its account is known there.
+type Whose = (Place, bool);
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -80,7 +88,7 @@ fn next(jobs: &Mutex<mpsc::Receiver<Job>>) -> Option<Job> {
 }
 
 /// A login that waits.
-struct Waits<'a>(&'a Passwords, Place);
+struct Waits<'a>(&'a Passwords, Whose);
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
@@ -95,7 +103,7 @@ impl Drop for Waits<'_> {
 }
 
 impl Passwords {
-    fn waiting(&self) -> MutexGuard<'_, HashMap<Place, usize>> {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<Whose, usize>> {
         // Each change is one call.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -125,7 +133,7 @@ impl Passwords {
     /// is not, which takes as long. `is_heard` is asked when its turn has come.
     pub(super) async fn is_right(
         &self,
-        place: Place,
+        whose: Whose,
         account: Option<PasswordHash>,
         password: Zeroizing<String>,
         is_heard: impl FnOnce() -> Result<(), Problem>,
@@ -133,28 +141,34 @@ impl Passwords {
         let is_there = account.is_some();
         let against = account.or_else(|| self.nobody.get().cloned());
         let Some(against) = against else { return Err(failed()) };
-        let _waits = self.wait(place)?;
+        let _waits = self.wait(whose)?;
+        let stranger = match whose {
+            (_, true) => None,
+            (_, false) => Some(self.strangers.clone().acquire_owned().await.map_err(|_| failed())?),
+        };
         let permit = self.places.clone().acquire_owned().await.map_err(|_| failed())?;
         is_heard()?;
         let held = self.workers.run(move || {
             let is_right = against.is_of(&password);
             // Not before it is done, whoever has stopped to wait for it.
-            drop(permit);
+            drop((permit, stranger));
             is_right
         });
         Ok(held.await.ok_or_else(failed)? && is_there)
     }
 
-    fn wait(&self, place: Place) -> Result<Waits<'_>, Problem> {
+    fn wait(&self, whose: Whose) -> Result<Waits<'_>, Problem> {
         let mut waiting = self.waiting();
-        let of_place = waiting.get(&place).copied().unwrap_or(0);
-        if waiting.values().sum::<usize>() >= WAITING_MAX || of_place >= WAITING_OF_PLACE_MAX {
+        let of_place = waiting.get(&whose).copied().unwrap_or(0);
+        let alike = waiting.iter().filter(|((_, is_known), _)| *is_known == whose.1);
+        let alike: usize = alike.map(|(_, count)| count).sum();
+        if alike >= WAITING_MAX || of_place >= WAITING_OF_PLACE_MAX {
             let sentence = "too many logins with a password are under way: try again in a moment, or log \
                             in with a token";
             return Err(Problem::new(Code::TooBusy, sentence));
         }
-        *waiting.entry(place).or_default() += 1;
-        Ok(Waits(self, place))
+        *waiting.entry(whose).or_default() += 1;
+        Ok(Waits(self, whose))
     }
 
     async fn at_work<T: Send + 'static>(
@@ -191,8 +205,9 @@ mod tests {
         let place = Place::from(IpAddr::from([192, 0, 2, 1]));
         let hash = passwords.hash("correct horse".to_owned()).await.unwrap();
         let ask = async |account: Option<&PasswordHash>, text: &str| {
-            let is_right =
-                passwords.is_right(place, account.cloned(), password(text), || Ok(())).await;
+            let is_right = passwords
+                .is_right((place, false), account.cloned(), password(text), || Ok(()))
+                .await;
             is_right.map_err(|problem| problem.code)
         };
         assert_eq!(ask(None, "correct horse").await, Err(Code::Failed), "nothing is prepared");
@@ -201,7 +216,8 @@ mod tests {
         assert_eq!(ask(Some(&hash), "wrong horse").await, Ok(false));
         assert_eq!(ask(None, "correct horse").await, Ok(false));
         let late = || Err(Problem::new(Code::TooManyTries, "wait"));
-        let late = passwords.is_right(place, Some(hash), password("correct horse"), late).await;
+        let late =
+            passwords.is_right((place, true), Some(hash), password("correct horse"), late).await;
         assert_eq!(late.unwrap_err().code, Code::TooManyTries, "asked again when its turn comes");
         let short = passwords.hash("short".to_owned()).await.unwrap_err();
         assert_eq!((short.code, short.detail.contains("12 to 255")), (Code::Invalid, true));
@@ -229,15 +245,45 @@ mod tests {
         assert_eq!(threads.len(), AT_ONCE);
     }
 
+    #[tokio::test]
+    async fn strangers_however_many_leave_a_seat_to_who_is_known() {
+        let passwords = Arc::new(Passwords::default());
+        passwords.prepare().unwrap();
+        let hash = passwords.hash("correct horse".to_owned()).await.unwrap();
+        let place = |last| Place::from(IpAddr::from([192, 0, 2, last]));
+        // One that never ends, and those behind it.
+        let held = passwords.strangers.clone().acquire_owned().await.unwrap();
+        let _at_work = passwords.places.clone().acquire_owned().await.unwrap();
+        let strangers = (0..WAITING_MAX as u8).map(|last| {
+            let (passwords, guess) = (passwords.clone(), password("guess guess guess"));
+            tokio::spawn(async move {
+                passwords.is_right((place(last), false), None, guess, || Ok(())).await.is_ok()
+            })
+        });
+        let strangers: Vec<_> = strangers.collect();
+        while passwords.waiting().len() < WAITING_MAX {
+            tokio::task::yield_now().await;
+        }
+        let right = password("correct horse");
+        let known = passwords.is_right((place(99), true), Some(hash), right, || Ok(()));
+        let known = tokio::time::timeout(std::time::Duration::from_secs(20), known).await;
+        assert_eq!(known.expect("it waits for nobody").map_err(|problem| problem.code), Ok(true));
+        drop(held);
+        for stranger in strangers {
+            assert!(stranger.await.unwrap(), "they have their turn, too");
+        }
+    }
+
     #[test]
     fn few_wait_and_of_one_place_fewer() {
         let passwords = Passwords::default();
-        let place = |last| Place::from(IpAddr::from([192, 0, 2, last]));
+        let place = |last| (Place::from(IpAddr::from([192, 0, 2, last])), false);
         let mut waits: Vec<_> =
             (0..WAITING_OF_PLACE_MAX).map(|_| passwords.wait(place(1)).ok().unwrap()).collect();
         assert!(passwords.wait(place(1)).is_err());
         waits.extend((0..WAITING_OF_PLACE_MAX).map(|_| passwords.wait(place(2)).ok().unwrap()));
         assert!(passwords.wait(place(3)).is_err(), "all are waiting");
+        assert!(passwords.wait((place(1).0, true)).is_ok(), "strangers are in nobody's way");
         waits.pop();
         assert!(passwords.wait(place(3)).is_ok());
     }

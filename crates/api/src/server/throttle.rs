@@ -74,17 +74,19 @@ impl Throttle {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long this one has to wait until it is heard; `None` if it is now.
+    /// How long this one has to wait until it is heard; `None` if it is now. An account that is known there waits for its
+    /// own failures, and for nobody else's of the same place.
     pub(super) fn wait(
         &self,
         place: Place,
-        account: Option<&str>,
+        account: Option<(&str, bool)>,
         now: Instant,
     ) -> Option<Duration> {
         let counts = self.counts();
         let until = |key: &Key, free| counts.get(key).map(|count| count.until(free));
-        let of_place = until(&(place, None), FREE_OF_PLACE);
-        let of_account = account.and_then(|name| until(&key(place, name)?, FREE_OF_ACCOUNT));
+        let is_known = account.is_some_and(|(_, is_known)| is_known);
+        let of_place = until(&(place, None), FREE_OF_PLACE).filter(|_| !is_known);
+        let of_account = account.and_then(|(name, _)| until(&key(place, name)?, FREE_OF_ACCOUNT));
         let until = of_place.max(of_account)?;
         until.checked_duration_since(now).filter(|wait| !wait.is_zero())
     }
@@ -138,7 +140,7 @@ mod tests {
         let (throttle, begun) = (Throttle::default(), Instant::now());
         let (here, there) = (place("192.0.2.1"), place("192.0.2.2"));
         let wait = |who, account, seconds| {
-            throttle.wait(who, Some(account), begun + Duration::from_secs(seconds))
+            throttle.wait(who, Some((account, false)), begun + Duration::from_secs(seconds))
         };
         for _ in 0..FREE_OF_ACCOUNT {
             assert_eq!(wait(here, "ada", 0), None);
@@ -158,9 +160,14 @@ mod tests {
             throttle.failed(here, Some(&number.to_string()), begun);
         }
         assert!(wait(here, "bob", 0).is_some() && wait(there, "bob", 0).is_none());
+        assert_eq!(throttle.wait(here, Some(("bob", true)), begun), None, "he is known there");
         let later = begun + MEMORY + Duration::from_secs(1);
         throttle.failed(here, None, later);
-        assert_eq!(throttle.wait(here, Some("bob"), later), None, "what was long ago is over");
+        assert_eq!(
+            throttle.wait(here, Some(("bob", false)), later),
+            None,
+            "what was long ago is over"
+        );
     }
 
     #[test]
