@@ -5,13 +5,14 @@
 #   scripts/setup.sh run|test|bench|fuzz|package|package-test
 set -euo pipefail
 
-# What each target needs. A C linker is all that cargo wants besides Rust itself.
-packages_run=(gcc libc6-dev)
+# What each target needs. Besides Rust itself cargo wants a C linker, and protoc for the client of etcd.
+packages_run=(gcc libc6-dev protobuf-compiler libprotobuf-dev)
 packages_test=("${packages_run[@]}"
   libiscsi-bin                                         # iscsi-test-cu, iscsi-ls, iscsi-inq
   qemu-utils qemu-block-extra                          # qemu-img and qemu-io over iscsi://
   libnbd-bin                                           # nbdinfo and nbdcopy
   tgt                                                  # a foreign target for our initiator
+  etcd-server                                          # clusters for the configuration store
   qemu-system-x86 iproute2 e2fsprogs xz-utils zstd binutils util-linux  # the machine of tests/vm
   chromium                                             # reports of the lab, as a browser shows them
   systemd                                              # systemd-analyze looks at the units
@@ -24,7 +25,8 @@ packages_package_test=("${packages_package[@]}" mmdebstrap buildah crun)
 packages_fuzz=("${packages_run[@]}" g++)               # libFuzzer is C++
 
 # Daemons among them that Debian starts on install; here each test starts its own.
-services=(tgt istgt)
+# As PACKAGE:SERVICE.
+services=(tgt:tgt istgt:istgt etcd-server:etcd)
 
 die() {
   echo "setup: $*" >&2
@@ -79,9 +81,9 @@ stop_services() {
   local service package
   for service in "${services[@]}"; do
     for package in "$@"; do
-      if [ "$service" = "$package" ]; then
-        echo "setup: stopping and disabling the service $service"
-        as_root systemctl disable --now "$service" >/dev/null 2>&1 || true
+      if [ "${service%%:*}" = "$package" ]; then
+        echo "setup: stopping and disabling the service ${service##*:}"
+        as_root systemctl disable --now "${service##*:}" >/dev/null 2>&1 || true
       fi
     done
   done

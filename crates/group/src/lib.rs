@@ -3,12 +3,13 @@
 //! [`store`] keeps settings with the semantics of etcd: one number for each change of the whole
 //! (the revision), transactions that compare before they change, watches that miss nothing, leases.
 //! A group of one keeps them in its own embedded database ([`store::Embedded`]), which lives on any
-//! device of bytes ([`bytes::Bytes`]). [`access`] says what access records mean, and [`secrets`]
+//! device of bytes ([`bytes::Bytes`]); members of a group share those in an etcd cluster ([`store::Etcd`]). [`access`] says what access records mean, and [`secrets`]
 //! encrypts what must not be read by whoever reads the store. [`accounts`] says who manages the group from
 //! afar, [`schedules`] when snapshots are taken by themselves, and [`destinations`] where events go on to. [`settings`] keeps all of them in a
 //! store, and [`record`] says how settings lie in it. [`words`] says numbers in sentences.
 //!
-//! This room knows no disk, no PDU and no thread: whoever uses it brings the device and the clock.
+//! This room knows no disk, no PDU and, but for the one that speaks to etcd, no thread: whoever uses it brings the
+//! device and the clock.
 
 pub mod access;
 pub mod accounts;

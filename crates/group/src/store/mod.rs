@@ -2,10 +2,11 @@
 //!
 //! The words and the rules are those of etcd's API v3 (KV, Watch, Lease), so that one suite of tests
 //! (`suite`) holds for every implementation. What a group of one needs no etcd for is done by
-//! [`Embedded`].
+//! [`Embedded`]; [`Etcd`] is the same over a cluster of etcd.
 
 mod embedded;
 mod error;
+mod etcd;
 mod types;
 
 use std::time::Duration;
@@ -15,6 +16,7 @@ use futures_util::stream::BoxStream;
 
 pub use embedded::{Clock, Embedded, Options, Place};
 pub use error::StoreError;
+pub use etcd::{Etcd, EtcdOptions, EtcdTls};
 pub use types::{
     Answer, Batch, Compare, Event, KeyValue, LeaseId, Op, Order, Outcome, Property, Range,
     Revision, Selection, Transaction,
