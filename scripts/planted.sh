@@ -146,6 +146,8 @@ ForgetIntent   --member     running::tests::clones::a_start_completes
 OpenIntent     --member     running::tests::clones::a_half_made_volume_is_for_nobody
 NoOwnRoom      --member     settings::tests::what_units_keep_leaves_room
 TwoStay        --member     running::tests::one_host::a_volume_that_two
+LoseDamaged    --member     data::remembered::tests::lines_that_do_not_read
+AnyInItsPlace  --member     opening::last_places::tests::what_lies_where
 LateSettings   --member     running::tests::room::room_for_settings_is_made
 EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart
 OldPlace       --notify     place::tests::a_place_of_numbers_that_a_crash_took_back
