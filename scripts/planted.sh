@@ -146,6 +146,7 @@ ForgetIntent   --member     running::tests::clones::a_start_completes
 OpenIntent     --member     running::tests::clones::a_half_made_volume_is_for_nobody
 NoOwnRoom      --member     settings::tests::what_units_keep_leaves_room
 TwoStay        --member     running::tests::one_host::a_volume_that_two
+LateRule       --member     running::tests::one_host::a_second_host_that_comes
 LoseDamaged    --member     data::remembered::tests::lines_that_do_not_read
 AnyInItsPlace  --member     opening::last_places::tests::what_lies_where
 LateSettings   --member     running::tests::room::room_for_settings_is_made
