@@ -84,6 +84,7 @@ impl Member {
     fn shown_array(&self) -> Answer {
         let mut info = self.array.info();
         info.warnings.extend(self.gone_places());
+        info.warnings.extend(self.settings.key_trouble());
         Answer::Array(Box::new(info))
     }
 
