@@ -142,6 +142,7 @@ HastyAside     --member     settings::tests::files_stay_until
 EarlyUnits     --member     settings::tests::what_is_answered_as_saved
 NoIntent       --member     running::tests::clones::a_clone_that_a_cut
 NoIntent       --member     running::tests::clones::new_volumes_that_a_cut
+NoIntent       --member     running::tests::first::a_first_volume_that_a_cut
 ForgetIntent   --member     running::tests::clones::a_start_completes
 OpenIntent     --member     running::tests::clones::a_half_made_volume_is_for_nobody
 NoOwnRoom      --member     settings::tests::what_units_keep_leaves_room
