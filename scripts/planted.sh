@@ -142,10 +142,14 @@ HastyAside     --member     settings::tests::files_stay_until
 EarlyUnits     --member     settings::tests::what_is_answered_as_saved
 NoIntent       --member     running::tests::clones::a_clone_that_a_cut
 NoIntent       --member     running::tests::clones::new_volumes_that_a_cut
+NoIntent       --member     running::tests::first::a_first_volume_that_a_cut
 ForgetIntent   --member     running::tests::clones::a_start_completes
 OpenIntent     --member     running::tests::clones::a_half_made_volume_is_for_nobody
 NoOwnRoom      --member     settings::tests::what_units_keep_leaves_room
 TwoStay        --member     running::tests::one_host::a_volume_that_two
+LateRule       --member     running::tests::one_host::a_second_host_that_comes
+LoseDamaged    --member     data::remembered::tests::lines_that_do_not_read
+AnyInItsPlace  --member     opening::last_places::tests::what_lies_where
 LateSettings   --member     running::tests::room::room_for_settings_is_made
 EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart
 OldPlace       --notify     place::tests::a_place_of_numbers_that_a_crash_took_back

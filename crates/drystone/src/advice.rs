@@ -178,7 +178,6 @@ impl Advised for DataError {
             Self::Read { .. }
             | Self::Write { .. }
             | Self::Remove { .. }
-            | Self::Disk { .. }
             | Self::Doors { .. }
             | Self::Lock { .. } => return None,
         })
@@ -280,7 +279,10 @@ impl Advised for Notice {
                 format!("'drystone disk wipe {disk}' takes it off")
             }
             Self::Missing { why: Absence::Disk(error), .. } => return error.advice(),
-            Self::Missing { .. } | Self::Foreign { .. } => return None,
+            Self::Missing { .. }
+            | Self::Foreign { .. }
+            | Self::OtherDisk(_)
+            | Self::ListDamaged(_) => return None,
         })
     }
 }

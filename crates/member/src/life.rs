@@ -228,6 +228,10 @@ async fn begin(opening: Opening, targets: Targets, published: Published) -> Resu
         tell(notice);
         events.hear(of_notice(notice));
     };
+    let damage = remembered.keep_damaged();
+    if let Some(damage) = &damage {
+        tell(&Notice::ListDamaged(damage.clone()));
+    }
     let opened = opening::open(&make, &mut remembered, &tell).await?;
     if let Err(error) = note(&opened, &mut remembered) {
         tell(&Notice::NotRemembered(error));
@@ -240,7 +244,7 @@ async fn begin(opening: Opening, targets: Targets, published: Published) -> Resu
         MemberSettings::open(array.clone(), data, start, (published, units), heard).await;
     let settings = Rc::new(settings);
     let serving = Serving::new(array.clone(), targets, names, settings.clone(), events.clone());
-    let known = (remembered, meters, prefix, Places::new(data));
+    let known = (remembered, meters, prefix, Places::new(data, damage));
     let member = Rc::new(Member::new(array, serving, (settings, unlisted), known, events));
     member.take_identity().await;
     member.settle().await;
@@ -257,7 +261,11 @@ fn of_notice(notice: &Notice) -> Event {
         | Notice::NotMade(disk)
         | Notice::Blank(disk)
         | Notice::Foreign { disk, .. }
+        | Notice::OtherDisk(disk)
         | Notice::LabelLeft { disk, .. } => disk,
+        Notice::ListDamaged(_) => {
+            return Event::of_member(Kind::DiskListDamaged, notice.to_string());
+        }
         Notice::NotRemembered(_) => {
             return Event::of_member(Kind::DisksNotRemembered, notice.to_string());
         }

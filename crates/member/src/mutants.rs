@@ -1,4 +1,4 @@
-//! Planted mistakes: each leaves out one mechanism that guards snapshots, reservations or access, and the test that
+//! Planted mistakes: each leaves out one mechanism that guards disks, snapshots, reservations or access, and the test that
 //! `scripts/planted.sh` names for it must notice.
 //!
 //! They exist only with the feature `mutants`, which no product is built with; without it [`is`] is
@@ -30,6 +30,12 @@ pub(crate) enum Mutant {
     OpenIntent,
     /// Leave two hosts at a volume that is to be one for a single host.
     TwoStay,
+    /// Let hosts come to it between the look at who is there and the new rule.
+    LateRule,
+    /// Write a list of disks over one that does not read in part.
+    LoseDamaged,
+    /// Take what lies where a disk was last, whatever its label says.
+    AnyInItsPlace,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MEMBER_MUTANT=NAME`. The array below has a variable of its own, and ends over

@@ -63,5 +63,5 @@ pub use server::{
     TargetInfo, Targets, UnitInfo, UnitRegistrations,
 };
 pub use store::{FileStore, Place, Record, UnitStore};
-pub use targets::TargetError;
+pub use targets::{Hold, TargetError};
 pub use unit::ReservationsError;

@@ -1,6 +1,6 @@
 //! Who is logged in where: shared by all cores, touched at login and at the end of a session only.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use iscsi::params::SessionParams;
@@ -55,15 +55,45 @@ impl Tables {
         keys.find(is_other).map(|other| other.initiator.clone())
     }
 
-    /// Who keeps this one from a target that one host has at a time.
-    fn in_the_way(&self, key: &SessionKey, is_shared: impl Fn() -> bool) -> Option<Arc<str>> {
-        if is_shared() || mutants::is(Mutant::SecondHost) { None } else { self.other_host(key) }
+    /// What keeps this one from its target.
+    fn in_the_way(&self, key: &SessionKey, sharing: Sharing) -> Option<InTheWay> {
+        match sharing {
+            Sharing::One if !mutants::is(Mutant::SecondHost) => {
+                self.other_host(key).map(InTheWay::Other)
+            }
+            Sharing::NoMore if !self.is_there(key) => {
+                self.other_host(key).map(|_| InTheWay::NotNow)
+            }
+            Sharing::Several | Sharing::One | Sharing::NoMore => None,
+        }
+    }
+
+    /// Whether its host has a session of the same target.
+    fn is_there(&self, key: &SessionKey) -> bool {
+        let is_own = |own: &SessionKey| own.target == key.target && own.initiator == key.initiator;
+        self.by_key.keys().any(is_own)
     }
 
     fn enter(&mut self, key: &SessionKey, residence: Residence) {
         self.by_tsih.insert(residence.tsih, key.clone());
         self.by_key.insert(key.clone(), residence);
     }
+}
+
+/// How many hosts may use a target at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    Several,
+    One,
+    /// As many as there are: whether it is to be for one is being decided.
+    NoMore,
+}
+
+/// What keeps a host from a target.
+enum InTheWay {
+    /// A host of this name has it.
+    Other(Arc<str>),
+    NotNow,
 }
 
 /// What a login that waits is told.
@@ -85,6 +115,8 @@ pub(crate) enum Claim<'a> {
     TsihTaken,
     /// The target is not shared, and a host of this name has it.
     InUse(Arc<str>),
+    /// Whether the target takes another host is being decided.
+    NotNow,
 }
 
 /// What becomes of a login that has waited for a place.
@@ -95,6 +127,8 @@ pub(crate) enum Entry {
     Replaced,
     /// The target is not shared any more, and a host of this name has it.
     InUse(Arc<str>),
+    /// Whether the target takes another host is being decided.
+    NotNow,
 }
 
 /// All sessions of the server, discovery sessions excepted.
@@ -124,17 +158,19 @@ impl Registry {
     }
 
     /// Enters a session, or lets its login wait for the one before it. In either case a login that
-    /// has waited for this place gives way: the newest one counts. A target that `is_shared` takes hosts of
-    /// several names; it is asked when nobody else can enter.
+    /// has waited for this place gives way: the newest one counts. How many hosts the target
+    /// takes is asked when nobody else can enter.
     pub(crate) fn claim(
         &self,
         key: &SessionKey,
         residence: Residence,
-        is_shared: impl Fn() -> bool,
+        sharing: impl Fn() -> Sharing,
     ) -> Claim<'_> {
         let mut tables = self.tables();
-        if let Some(other) = tables.in_the_way(key, is_shared) {
-            return Claim::InUse(other);
+        match tables.in_the_way(key, sharing()) {
+            None => {}
+            Some(InTheWay::Other(other)) => return Claim::InUse(other),
+            Some(InTheWay::NotNow) => return Claim::NotNow,
         }
         let before = tables.waiting.remove(key);
         let claim = if let Some(old) = tables.by_key.get(key).cloned() {
@@ -191,6 +227,13 @@ impl Registry {
         counts
     }
 
+    /// The hosts that have sessions of one target.
+    pub(crate) fn hosts(&self, target: &str) -> BTreeSet<Arc<str>> {
+        let tables = self.tables();
+        let keys = tables.by_key.keys().filter(|key| *key.target == *target);
+        keys.map(|key| key.initiator.clone()).collect()
+    }
+
     /// Sessions of one target.
     pub(crate) fn count(&self, target: &str) -> usize {
         self.tables().by_key.keys().filter(|key| *key.target == *target).count()
@@ -208,10 +251,12 @@ pub(crate) struct Wait<'a> {
 
 impl Wait<'_> {
     /// Enters its session in the place that has become free.
-    pub(crate) fn enter(self, residence: Residence, is_shared: impl Fn() -> bool) -> Entry {
+    pub(crate) fn enter(self, residence: Residence, sharing: impl Fn() -> Sharing) -> Entry {
         let mut tables = self.registry.tables();
-        if let Some(other) = tables.in_the_way(&self.key, is_shared) {
-            return Entry::InUse(other);
+        match tables.in_the_way(&self.key, sharing()) {
+            None => {}
+            Some(InTheWay::Other(other)) => return Entry::InUse(other),
+            Some(InTheWay::NotNow) => return Entry::NotNow,
         }
         let newest = tables.waiting.get(&self.key).is_some_and(|own| own.number == self.number);
         let taken =
@@ -252,14 +297,17 @@ mod tests {
         };
         let (first, second) = (residence(0), residence(1));
         assert_ne!(first.tsih, second.tsih);
-        assert!(matches!(registry.claim(&key("a"), first.clone(), || true), Claim::Entered));
-        let taken = registry.claim(&key("a"), second.clone(), || true);
+        assert!(matches!(
+            registry.claim(&key("a"), first.clone(), || Sharing::Several),
+            Claim::Entered
+        ));
+        let taken = registry.claim(&key("a"), second.clone(), || Sharing::Several);
         assert!(matches!(taken, Claim::Waits(_, ref old) if *old == first), "the key is taken");
         drop(taken);
-        let taken = registry.claim(&key("b"), first.clone(), || true);
+        let taken = registry.claim(&key("b"), first.clone(), || Sharing::Several);
         assert!(matches!(taken, Claim::TsihTaken));
         let elsewhere = SessionKey { target: "u".into(), ..key("a") };
-        let entered = registry.claim(&elsewhere, second.clone(), || true);
+        let entered = registry.claim(&elsewhere, second.clone(), || Sharing::Several);
         assert!(matches!(entered, Claim::Entered), "another target, another session");
         assert_eq!((registry.len(), registry.count("t"), registry.count("v")), (2, 1, 0));
         let counts = registry.counts();
@@ -297,21 +345,27 @@ mod tests {
             params: SessionParams::default(),
             cids: vec![0],
         };
-        assert!(matches!(registry.claim(&key("a"), residence(1), || true), Claim::Entered));
-        let mut second = waits(registry.claim(&key("a"), residence(2), || true));
-        let mut third = waits(registry.claim(&key("a"), residence(3), || true));
+        assert!(matches!(
+            registry.claim(&key("a"), residence(1), || Sharing::Several),
+            Claim::Entered
+        ));
+        let mut second = waits(registry.claim(&key("a"), residence(2), || Sharing::Several));
+        let mut third = waits(registry.claim(&key("a"), residence(3), || Sharing::Several));
         assert_eq!((told(&mut second), told(&mut third)), (Some(Turn::Replaced), None));
         drop(second);
         registry.remove(&key("a"), 1);
         assert_eq!(told(&mut third), Some(Turn::Free));
         // Before the third gets to it a fourth has come.
-        assert!(matches!(registry.claim(&key("a"), residence(4), || true), Claim::Entered));
-        assert_eq!(third.enter(residence(3), || true), Entry::Replaced);
+        assert!(matches!(
+            registry.claim(&key("a"), residence(4), || Sharing::Several),
+            Claim::Entered
+        ));
+        assert_eq!(third.enter(residence(3), || Sharing::Several), Entry::Replaced);
         assert_eq!(registry.find(&key("a")), Some(residence(4)));
-        let mut fifth = waits(registry.claim(&key("a"), residence(5), || true));
+        let mut fifth = waits(registry.claim(&key("a"), residence(5), || Sharing::Several));
         registry.remove(&key("a"), 4);
         assert_eq!(told(&mut fifth), Some(Turn::Free));
-        assert_eq!(fifth.enter(residence(5), || true), Entry::Entered);
+        assert_eq!(fifth.enter(residence(5), || Sharing::Several), Entry::Entered);
         assert!(registry.tables().waiting.is_empty());
     }
 
@@ -324,7 +378,7 @@ mod tests {
             params: SessionParams::default(),
             cids: vec![0],
         };
-        let claim = |key: &SessionKey, tsih| registry.claim(key, residence(tsih), || false);
+        let claim = |key: &SessionKey, tsih| registry.claim(key, residence(tsih), || Sharing::One);
         let port = |name: &str, isid| SessionKey { isid, ..key(name) };
         assert!(matches!(claim(&key("a"), 1), Claim::Entered));
         assert!(matches!(claim(&port("a", [1; 6]), 2), Claim::Entered), "a path of the same host");
@@ -337,13 +391,31 @@ mod tests {
         registry.remove(&key("a"), 1);
         assert_eq!(told(&mut again), Some(Turn::Free));
         assert!(matches!(claim(&key("b"), 5), Claim::InUse(_)));
-        assert_eq!(again.enter(residence(4), || false), Entry::Entered);
+        assert_eq!(again.enter(residence(4), || Sharing::One), Entry::Entered);
         registry.remove(&key("a"), 4);
         assert!(matches!(claim(&key("b"), 6), Claim::Entered), "nobody is there any more");
         // One that was shared and is not any more lets none of its hosts come back beside others.
-        assert!(matches!(registry.claim(&key("c"), residence(7), || true), Claim::Entered));
-        let late = waits(registry.claim(&key("c"), residence(8), || true));
+        assert!(matches!(
+            registry.claim(&key("c"), residence(7), || Sharing::Several),
+            Claim::Entered
+        ));
+        let late = waits(registry.claim(&key("c"), residence(8), || Sharing::Several));
         registry.remove(&key("c"), 7);
-        assert_eq!(late.enter(residence(8), || false), Entry::InUse("b".into()));
+        assert_eq!(late.enter(residence(8), || Sharing::One), Entry::InUse("b".into()));
+        // While it is decided those that are there come back, and no others come.
+        let no_more = || Sharing::NoMore;
+        assert!(matches!(
+            registry.claim(&port("b", [1; 6]), residence(8), no_more),
+            Claim::Entered
+        ));
+        assert!(matches!(registry.claim(&key("c"), residence(9), no_more), Claim::NotNow));
+        assert_eq!(registry.hosts("t").len(), 1);
+        assert!(matches!(
+            registry.claim(&key("c"), residence(9), || Sharing::Several),
+            Claim::Entered
+        ));
+        let late = waits(registry.claim(&key("c"), residence(10), no_more));
+        registry.remove(&key("c"), 9);
+        assert_eq!(late.enter(residence(10), no_more), Entry::NotNow, "it is not seen there");
     }
 }

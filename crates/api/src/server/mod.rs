@@ -50,7 +50,7 @@ use callers::Callers;
 use connections::Door;
 pub use routes::document;
 use socket::SocketFile;
-pub use socket::administrators;
+pub use socket::{administrators, check_length};
 pub(crate) use tls::fingerprint;
 pub use tls::{Identity, IdentityError};
 

@@ -10,6 +10,30 @@ use tokio::net::UnixListener;
 /// The group whose members are administrators, where there is one.
 const GROUP: &str = "drystone";
 
+/// What a path of a socket may have (`sun_path` of unix(7), with a byte that ends it).
+const PATH_BYTES_MAX: usize = 107;
+
+/// The digits of a process ID: `pid_max` is at most 4,194,304 (proc_sys_kernel(5)).
+const PID_DIGITS: usize = 7;
+
+/// Whether a socket can be made at this path.
+///
+/// # Errors
+/// It is too long: how many bytes it has more than it may have.
+pub fn check_length(path: &Path) -> Result<(), usize> {
+    let fresh = fresh(path, &"9".repeat(PID_DIGITS));
+    let longest = path.as_os_str().len().max(fresh.as_os_str().len());
+    match longest.saturating_sub(PATH_BYTES_MAX) {
+        0 => Ok(()),
+        more => Err(more),
+    }
+}
+
+/// The name of a socket until its mode is set.
+fn fresh(path: &Path, process: &str) -> PathBuf {
+    path.with_extension(format!("{process}.new"))
+}
+
 /// A socket that listens, and its file, which goes with this value.
 #[derive(Debug)]
 pub(super) struct SocketFile {
@@ -23,7 +47,7 @@ impl SocketFile {
     /// caller has made sure that nobody listens there.
     pub(super) fn make(path: &Path) -> io::Result<(Self, UnixListener)> {
         // Under another name until its mode is set: nobody else gets in between.
-        let fresh = path.with_extension(format!("{}.new", std::process::id()));
+        let fresh = fresh(path, &std::process::id().to_string());
         drop(fs::remove_file(&fresh));
         let listener = UnixListener::bind(&fresh)?;
         let made = close_to_others(&fresh).and_then(|()| {
@@ -96,6 +120,23 @@ mod tests {
         assert_eq!(group_in(groups, "drystone"), Some(990));
         assert_eq!(group_in(groups, "dry"), None);
         assert_eq!(group_in("drystone:x:what:", "drystone"), None);
+    }
+
+    #[tokio::test]
+    async fn a_path_that_is_called_short_enough_is_and_no_shorter_one_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let room = PATH_BYTES_MAX - dir.path().as_os_str().len() - 1;
+        // The name until its mode is set is longer: by a whole extension, or what it has more than that.
+        let more = PID_DIGITS + ".new".len();
+        for (name_bytes, end) in [(room - more - 1, ""), (room - more - 1 + ".sock".len(), ".sock")]
+        {
+            let path =
+                |bytes: usize| dir.path().join(format!("{}{end}", "s".repeat(bytes - end.len())));
+            assert_eq!(check_length(&path(name_bytes)), Ok(()));
+            assert_eq!(check_length(&path(name_bytes + 2)), Err(2));
+            drop(SocketFile::make(&path(name_bytes)).expect("it is short enough"));
+            UnixListener::bind(fresh(&path(name_bytes + 1), "9999999")).unwrap_err();
+        }
     }
 
     #[tokio::test]

@@ -34,6 +34,9 @@ fn of_kind(kind: Kind, name: &str) -> String {
         Kind::DiskNotUsed => {
             "see 'drystone disk list'; 'drystone disk add' takes a blank disk in".to_owned()
         }
+        Kind::DiskListDamaged => {
+            "see 'drystone disk list'; a disk that is missing is named at the next start (--disk)".to_owned()
+        }
         Kind::DisksNotRemembered | Kind::LogNotWritten => {
             "make room in the data directory of the member, or make it writable".to_owned()
         }

@@ -9,6 +9,7 @@ use crate::cli::words::{Refused, Words};
 use crate::print;
 use crate::serve::plan::Plan;
 use crate::serve::{self, portals};
+use crate::up::socket;
 use anyhow::anyhow;
 use api::server::Identity;
 use member::spec::disk::MemberDisk;
@@ -132,12 +133,28 @@ fn look(config: &Config) -> Vec<Finding> {
         // Most likely by the member itself, which runs.
         Some(if is_in_use { warning(refused) } else { error(refused) })
     }));
+    if let Err(refused) = serve::congestion(&config.up.serve.congestion) {
+        findings.push(error(at("congestion", in_keys(&refused.to_string()))));
+    }
+    if let Some(Err(refused)) = config.up.socket.socket.as_deref().map(socket::look) {
+        findings.push(warning(at("socket", in_keys(&refused))));
+    }
     findings.extend(look_at_interface(&config.up.api, &config.up.serve.portals, at));
     if let Some(data) = config.up.data.as_ref().filter(|data| data.exists() && !data.is_dir()) {
         let what = format!("'{}' is no directory: write another", data.display());
         findings.push(error(at("data", what)));
     }
+    if let Some(Err(refused)) =
+        config.up.data.as_ref().map(|data| serve::check_name(data, "--data"))
+    {
+        findings.push(error(at("data", in_keys(&refused.to_string()))));
+    }
     findings
+}
+
+/// What a start says, in the words of the file.
+fn in_keys(sentence: &str) -> String {
+    Words::of("up", None, &[]).in_keys(sentence)
 }
 
 /// What the user of the service may not use of what the file names, and of the file itself.
@@ -167,7 +184,7 @@ fn look_at_interface(
         let key =
             keys.into_iter().zip(is_given).find_map(|(key, is_given)| is_given.then_some(key));
         let key = key.unwrap_or(keys[0]);
-        findings.push(error(at(key, Words::of("up", None, &[]).in_keys(&what))));
+        findings.push(error(at(key, in_keys(&what))));
     }
     if let Some((certificate, key)) = args.api_certificate.as_ref().zip(args.api_key.as_ref())
         && let Err(refused) = Identity::load(certificate, key)
@@ -252,5 +269,43 @@ mod tests {
             fs::set_permissions(at(name), Permissions::from_mode(0o666)).unwrap();
         }
         assert_eq!(look_as(&ServiceUser::nobody(), &path, &config).len(), 0);
+        let told_of_socket = |socket: &str| {
+            fs::write(&path, format!("disk = 'ram:1G'\nsocket = '{socket}'\n")).unwrap();
+            look_as(&ServiceUser::nobody(), &path, &config::read(&path).unwrap())
+        };
+        let findings = told_of_socket(&format!("{shown}/not/there/control.sock"));
+        assert_eq!((findings[0].severity, findings[0].line), (Severity::Warning, Some(2)));
+        let wanted = format!("cannot make a control socket in '{shown}', so that no command ");
+        assert!(findings[0].text.contains(&wanted), "{findings:?}");
+        // Systemd makes that.
+        assert_eq!(told_of_socket("/run/drystone-member/control.sock").len(), 0);
+    }
+
+    #[test]
+    fn what_a_start_would_stumble_over_is_told_with_its_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("member.toml");
+        let long = dir.path().join("s".repeat(120));
+        let text = format!(
+            "disk = 'ram:1G'\ncongestion = 'no-such-thing'\nsocket = '{}'\nportal = '127.0.0.1:0'\ndata = \"/srv/a\\nb\"\n",
+            long.display()
+        );
+        fs::write(&path, text).unwrap();
+        let mut findings = look(&config::read(&path).unwrap());
+        findings.sort_by_key(|finding| finding.line);
+        let said: Vec<_> =
+            findings.iter().map(|it| (it.severity, it.line, it.text.as_str())).collect();
+        let [congestion, socket, data] = said[..] else { panic!("{said:?}") };
+        assert_eq!((congestion.0, congestion.1), (Severity::Error, Some(2)));
+        assert!(congestion.2.contains("'no-such-thing' cannot be set"), "{congestion:?}");
+        assert!(congestion.2.contains(": write congestion system, or one"), "{congestion:?}");
+        assert_eq!((socket.0, socket.1), (Severity::Warning, Some(3)));
+        assert!(socket.2.contains(" bytes, and one in its place may have "), "{socket:?}");
+        assert!(
+            socket.2.ends_with(" until it is started with a socket that can be made"),
+            "{socket:?}"
+        );
+        assert_eq!((data.0, data.1), (Severity::Error, Some(5)));
+        assert!(data.2.contains("control characters"), "{data:?}");
     }
 }

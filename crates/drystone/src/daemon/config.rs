@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 const NOT_IN_FILES: [&str; 6] =
     ["accept-missing", "open-access", "chap", "mutual-chap", "help", "hints"];
 
+/// The key of the addresses that hosts reach.
+const PORTAL: &str = "portal";
+
 /// The keys whose values are disks.
 pub(super) const DISK_KEYS: [&str; 2] = ["disk", "journal"];
 
@@ -46,6 +49,13 @@ fn parse(text: &str) -> Result<Config, Vec<Refused>> {
     // Each on its own, so that all are told at once.
     let each = entries.iter().filter_map(|entry| words.parse(std::slice::from_ref(entry)).err());
     refused.extend(each);
+    let is_bare = |entry: &&Entry| entry.key == PORTAL && entry.value == Plain::List(Vec::new());
+    refused.extend(entries.iter().filter(is_bare).map(|entry| Refused {
+        line: Some(entry.line),
+        what: "'portal' names no address, so that no host could log in: write portal = [\"192.0.2.10:3260\"], or leave \
+               the key out for this machine alone"
+            .to_owned(),
+    }));
     let names_disks = |entry: &Entry| entry.key == DISK_KEYS[0] && !texts(&entry.value).is_empty();
     if refused.is_empty() && !entries.iter().any(names_disks) {
         let what = "it names no disk: write disk = [\"/dev/disk/by-id/...\"], ls /dev/disk/by-id shows their names";
@@ -188,6 +198,8 @@ mod tests {
             assert!(!said.contains("sixteen"), "{said}");
         }
         let said = |text: &str| parse(text).unwrap_err()[0].to_string();
+        let bare = said("disk = 'ram:1G'\nportal = []");
+        assert!(bare.starts_with("line 2: 'portal' names no address"), "{bare}");
         assert!(said("cores = 1").starts_with("it names no disk: write disk = "));
         assert!(said("disk = []").starts_with("it names no disk: write disk = "));
         assert!(said("disk = 'ram:1G'\ncores =").starts_with("line 2: "));

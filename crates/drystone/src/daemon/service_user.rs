@@ -2,6 +2,7 @@
 //! a rule, who may use all.
 
 use super::config::Config;
+use crate::up::socket;
 use member::spec::disk::MemberDisk;
 use rustix::fs::{Access, Gid, Uid, access};
 use rustix::process::geteuid;
@@ -21,8 +22,14 @@ const DEVICES: &str = "disk";
 /// `StateDirectory=` of the unit: given to the user with all that is in it, if it is somebody else's.
 const STATE: &str = "/var/lib/drystone";
 
+/// `RuntimeDirectory=` of the unit: made for the user at each start.
+const RUNTIME: &str = "/run/drystone-member";
+
 /// The key of the data directory.
 const DATA: &str = "data";
+
+/// The key of the control socket.
+const SOCKET: &str = "socket";
 
 /// Who the service is.
 #[derive(Debug, PartialEq, Eq)]
@@ -93,6 +100,9 @@ impl ServiceUser {
                 let access = if is_directory { DIRECTORY } else { READ_WRITE };
                 Need::new(DATA, &entry.path(), access, false)
             }));
+        }
+        if let Some(socket) = up.socket.socket.as_deref().filter(|it| !it.starts_with(RUNTIME)) {
+            needs.push(Need::new(SOCKET, &socket::there(socket), DIRECTORY, false));
         }
         needs.retain(|need| need.path.exists());
         needs
@@ -165,6 +175,12 @@ impl Need {
                 format!(
                     "give it to the group '{DEVICES}', which the service is in, by a rule of udev"
                 )
+            }
+            SOCKET => {
+                let tail = "so that no command would reach the member: write one in";
+                return format!(
+                    "the service runs as the user '{USER}', who cannot make a control socket in '{path}', {tail} {RUNTIME}"
+                );
             }
             DATA => format!("run chown -R {USER}:{USER} on the data directory"),
             _ => {

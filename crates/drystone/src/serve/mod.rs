@@ -15,6 +15,7 @@ use group::words::counted;
 use iscsi::chap::Credentials;
 use member::ArrayUnits;
 use member::data::{Keeps, portal_group};
+use member::printable::{is_obeyed, printable};
 use plan::Plan;
 use std::env;
 use std::fs;
@@ -158,7 +159,7 @@ fn access(args: &ServeArgs, plan: &Plan) -> anyhow::Result<Access> {
 }
 
 /// The congestion control to set. One that was asked for must be there; the default gives way.
-fn congestion(name: &str) -> anyhow::Result<Option<String>> {
+pub(crate) fn congestion(name: &str) -> anyhow::Result<Option<String>> {
     if name == CONGESTION_SYSTEM {
         return Ok(None);
     }
@@ -200,10 +201,23 @@ pub(crate) fn state_dir_to_open(
 
 fn choose_state_dir(asked: Option<&PathBuf>, option: &str) -> anyhow::Result<PathBuf> {
     let root = rustix::process::geteuid().is_root();
-    asked
+    let dir = asked
         .cloned()
         .or_else(|| state_dir::default_dir(root, |name| env::var(name).ok()))
-        .with_context(|| format!("there is no home to keep reservations in: write {option} DIR"))
+        .with_context(|| {
+        format!("there is no home to keep reservations in: write {option} DIR")
+    })?;
+    check_name(&dir, option)?;
+    Ok(dir)
+}
+
+/// Refuses a directory in which files have names that cannot be written down: the list of disks has a path on each line.
+pub(crate) fn check_name(dir: &Path, option: &str) -> anyhow::Result<()> {
+    let shown = dir.display().to_string();
+    if shown.contains(is_obeyed) {
+        bail!("'{}' has control characters in its name: write another {option}", printable(&shown));
+    }
+    Ok(())
 }
 
 fn cannot_keep(dir: &Path, option: &str) -> String {
@@ -307,6 +321,13 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let dir = base.path().join("state");
         assert_eq!(state_dir(Some(&dir), "--state-dir").unwrap(), dir);
+        let odd = base.path().join("a\nb");
+        let refused = state_dir(Some(&odd), "--data").unwrap_err().to_string();
+        assert!(
+            refused.ends_with("a\\u{a}b' has control characters in its name: write another --data"),
+            "{refused}"
+        );
+        assert!(!odd.exists());
         let file = base.path().join("file");
         fs::write(&file, b"").unwrap();
         let refused = format!("{:#}", state_dir(Some(&file), "--state-dir").unwrap_err());

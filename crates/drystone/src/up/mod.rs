@@ -5,6 +5,7 @@ mod interface;
 mod path;
 mod ready;
 mod service;
+pub(crate) mod socket;
 
 use crate::advice::{Advised, advised};
 use crate::cli::up::{SocketArgs, UpArgs};
@@ -167,10 +168,7 @@ impl Running {
         let claimed = claimed
             .and_then(|lock| Ok((interface::answer_at(&life, socket, logs, notifier, tls)?, lock)));
         if let Err(error) = &claimed {
-            tracing::error!(
-                "{error:#}: hosts are served, but no command reaches this member until it is started with a \
-                 --socket that can be made"
-            );
+            tracing::error!("{}", socket::sentence(&format!("{error:#}")));
         }
         hosts::warn(&shown, server.portals());
         let managed = Managed {
@@ -237,10 +235,13 @@ const LOCK_SUFFIX: &str = ".lock";
 /// Makes the directory of the socket. One member answers at a socket. The inner error says why none can be
 /// made: hosts are served without.
 fn claim(socket: &Path) -> anyhow::Result<anyhow::Result<LockFile>> {
+    if let Err(too_long) = socket::check(socket) {
+        return Ok(Err(too_long));
+    }
     if let Some(dir) = socket.parent().filter(|dir| !dir.as_os_str().is_empty())
         && let Err(error) = runtime_dir::prepare(dir)
     {
-        return Ok(Err(anyhow!("cannot make a control socket in '{}': {error}", dir.display())));
+        return Ok(Err(socket::refused(dir, &error)));
     }
     if let Some(group) = administrators()
         && let Some(dir) = socket.parent().filter(|dir| runtime_dir::is_of_system(dir))

@@ -320,6 +320,61 @@ fn a_key_that_cannot_be_used_is_as_none() {
     member.stop();
 }
 
+/// What to do about a key that is none, or another one, is said wherever it is in the way: with its file, and what it costs.
+#[test]
+fn a_wrong_key_says_which_file_it_is_and_what_to_do() {
+    let home = Home::files(2, "128M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "disk", "16M"]);
+    let set = ["chap", "set", "al", "--secret-file", &secret_file(&home, SECRET)];
+    member.run(&["chap", "add", "al", "--secret-file", &secret_file(&home, SECRET)]);
+    member.run(&["volume", "access", "add", "disk", "--chap", "al"]);
+    member.stop();
+    let key = home.path("data/store.key");
+    let right = fs::read(&key).expect("it is there");
+    let said_everywhere = |member: &Member<'_>, sentence: &str| {
+        let (code, status, _) = home.ask(&["status"]);
+        assert!(code == 1 && status.contains(sentence), "{status}");
+        let events = member.json(&["events", "--severity", "error"]);
+        let mut texts = events.as_array().expect("a list").iter().map(|event| &event["text"]);
+        assert!(
+            texts.any(|text| text.as_str().is_some_and(|it| it.contains(sentence))),
+            "{events}"
+        );
+        assert!(member.log().contains(sentence), "{}", member.log());
+    };
+    fs::write(&key, "rubbish\n").expect("it can be written");
+    let member = home.start(&[]);
+    let none = format!(
+        "'{}' holds no key of a configuration store, which is a line of 64 hexadecimal digits: put the key that was there \
+         before in its place; or move the file away, so that another key is made, and set those secrets again that were \
+         encrypted with the one before, and nothing else",
+        text(&key)
+    );
+    said_everywhere(&member, &none);
+    assert_eq!(member.refused(&set), none);
+    // It does what it says.
+    fs::rename(&key, home.path("data/away")).expect("it can be moved");
+    member.run(&set);
+    prove(&member, "disk", SECRET).expect("it is set again");
+    let (_, status, _) = home.ask(&["status"]);
+    assert!(!status.contains(" holds no key "), "{status}");
+    member.stop();
+    fs::write(&key, right).expect("it can be written");
+    let member = home.start(&[]);
+    let other = format!(
+        "the key that secrets were encrypted with is not in '{}': put it there and start the member again; without it these \
+         must be set again, and nothing else: 'chap/users/al'",
+        text(&key)
+    );
+    said_everywhere(&member, &other);
+    member.run(&set);
+    prove(&member, "disk", SECRET).expect("it is set again");
+    let (_, status, _) = home.ask(&["status"]);
+    assert!(!status.contains("the key that secrets"), "{status}");
+    member.stop();
+}
+
 const LISTEN: &str = "--api-listen=127.0.0.1:0";
 
 /// Lists volumes over TLS with the token in a file: the code, and what is said.

@@ -275,6 +275,61 @@ fn disks_that_join_are_remembered_before_they_are_relied_on() {
 }
 
 #[test]
+fn a_list_of_disks_that_does_not_read_in_part_keeps_no_member_from_starting() {
+    let mut home = Home::files(DISKS, DISK);
+    home.start(&[]).stop();
+    home.forget();
+    let path = home.path("data/disks");
+    let list = fs::read(&path).unwrap();
+    // A path that is damaged, and one whose end fell into the next line.
+    let damaged: Vec<u8> = list
+        .split_inclusive(|byte| *byte == b'\n')
+        .enumerate()
+        .flat_map(|(number, line)| match number {
+            1 => b"file:/srv/\xff\xfe\n".to_vec(),
+            2 => [b"disk-1x\n", line].concat(),
+            _ => line.to_vec(),
+        })
+        .collect();
+    fs::write(&path, &damaged).unwrap();
+    let member = home.start(&[]);
+    assert!(member.lines[0].contains(" disks=4 online=4 "), "{:?}", member.lines);
+    let said = "has 2 lines that do not read: what else it names is used, and the file as it was is kept as '";
+    assert!(member.log().contains(said), "{}", member.log());
+    let (code, status, _) = home.ask(&["status"]);
+    assert!(code == 1 && status.contains(said), "{status}");
+    let events = member.run(&["events"]);
+    assert!(events.contains("disk_list_damaged") || events.contains(said), "{events}");
+    member.stop();
+    assert_eq!(fs::read(home.path("data/disks.damaged")).unwrap(), damaged);
+    assert_eq!(fs::read(&path).unwrap(), list, "it is whole again");
+    let member = home.start(&[]);
+    assert!(member.lines[0].contains(" disks=4 online=4 "), "{:?}", member.lines);
+    assert!(!member.log().contains("WARN"), "{}", member.log());
+    member.stop();
+}
+
+#[test]
+fn a_disk_whose_name_the_list_cannot_keep_is_refused() {
+    let home = Home::files(2, DISK);
+    let member = home.start(&[]);
+    let list = || fs::read(home.path("data/disks")).unwrap();
+    let before = list();
+    for name in ["new\nline", "a\rb", "\u{1b}[2J"] {
+        let path = text(&home.path(name));
+        for command in [&["disk", "add"][..], &["disk", "replace", "disk-1"]] {
+            let (code, _, said) = home.ask(&[command, &[&format!("{path}:{DISK}")]].concat());
+            assert!(code == 2 && said.contains("' has control characters in its name"), "{said}");
+        }
+        assert!(!fs::exists(&path).unwrap());
+    }
+    assert_eq!(list(), before);
+    member.stop();
+    let (code, _, said) = home.ask(&["up", &format!("--disk={}:{DISK}", text(&home.path("a\nb")))]);
+    assert!(code == 2 && said.contains("control characters in its name"), "{said}");
+}
+
+#[test]
 fn a_disk_that_has_left_is_not_looked_for_any_more() {
     let mut home = Home::files(5, DISK);
     let member = home.start(&[]);

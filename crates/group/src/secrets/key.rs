@@ -37,9 +37,20 @@ pub enum KeyError {
     Exposed(PathBuf),
     /// It is no key.
     #[error(
-        "'{}' holds no key of a configuration store: it is a line of 64 hexadecimal digits", .0.display()
+        "'{}' holds no key of a configuration store, which is a line of 64 hexadecimal digits: put the key that was there \
+         before in its place; or move the file away, so that another key is made, and set those secrets again that were \
+         encrypted with the one before, and nothing else",
+        .0.display()
     )]
     Malformed(PathBuf),
+    /// What systemd hands to the service is none.
+    #[error(
+        "the credential '{}' holds no key of a configuration store, which is a line of 64 hexadecimal digits: give the \
+         service the key that it had before; or another one, and set those secrets again that were encrypted with the one \
+         before, and nothing else",
+        .0.display()
+    )]
+    BadCredential(PathBuf),
     /// It cannot be read or written.
     #[error("the key of the configuration store, '{}', is not available: {error}", path.display())]
     System {
@@ -67,9 +78,16 @@ impl KeySource {
         credential.filter(|path| path.exists()).map_or(Self::File(file), Self::Credential)
     }
 
-    fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         match self {
             Self::File(path) | Self::Credential(path) => path,
+        }
+    }
+
+    fn malformed(&self) -> KeyError {
+        match self {
+            Self::File(path) => KeyError::Malformed(path.clone()),
+            Self::Credential(path) => KeyError::BadCredential(path.clone()),
         }
     }
 
@@ -85,13 +103,13 @@ impl KeySource {
         let path = self.path();
         // A pipe would be waited for, and a device never ends.
         if fs::metadata(path).is_ok_and(|found| !found.is_file() || found.len() > FILE_BYTES_MAX) {
-            return Err(KeyError::Malformed(path.to_owned()));
+            return Err(self.malformed());
         }
         let text = match fs::read_to_string(path) {
             Ok(text) => Zeroizing::new(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                return Err(KeyError::Malformed(path.to_owned()));
+                return Err(self.malformed());
             }
             Err(error) => return Err(self.failed(error)),
         };
@@ -101,12 +119,11 @@ impl KeySource {
                 return Err(KeyError::Exposed(path.to_owned()));
             }
         }
-        let malformed = || KeyError::Malformed(path.to_owned());
         let bytes = hex::decode(text.trim_end_matches(['\r', '\n'])).map(Zeroizing::new);
-        let bytes = bytes.ok_or_else(malformed)?;
+        let bytes = bytes.ok_or_else(|| self.malformed())?;
         let mut key = Zeroizing::new([0; KEY_BYTES]);
         if bytes.len() != KEY_BYTES {
-            return Err(malformed());
+            return Err(self.malformed());
         }
         key.copy_from_slice(&bytes);
         Ok(Some(Key(key)))

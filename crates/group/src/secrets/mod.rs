@@ -12,6 +12,7 @@ pub(crate) mod hex;
 mod key;
 
 use std::fmt::{self, Debug, Formatter};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
@@ -100,6 +101,18 @@ impl Vault {
     #[must_use]
     pub const fn without_key(source: KeySource) -> Self {
         Self { source, key: None }
+    }
+
+    /// Where the key lies.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.source.path()
+    }
+
+    /// Why there is a key that cannot be used, if it is so.
+    #[must_use]
+    pub fn fault(&self) -> Option<KeyError> {
+        if self.key.is_some() { None } else { self.source.read().err() }
     }
 
     /// Makes the key if there is none, so that nobody waits for its file system when the first secret is sealed.

@@ -90,7 +90,16 @@ fn a_key_that_is_none_or_no_secret_is_refused() {
     let long = format!("{digits}00");
     for wrong in ["", "hush", &digits[1..], &digits[2..], &long, &format!(" {digits}")] {
         write(wrong.as_bytes(), 0o600);
-        assert!(said().contains("holds no key"), "{wrong}");
+        let said = said();
+        let begins = format!("'{}' holds no key", path.display());
+        assert!(
+            said.starts_with(&begins) && said.contains(": put the key that was there"),
+            "{wrong}"
+        );
+        assert!(
+            said.contains("; or move the file away, so that another key is made, and set "),
+            "{said}"
+        );
     }
     write(&[0xff; 64], 0o600);
     assert!(said().contains("holds no key"));
@@ -115,10 +124,12 @@ fn a_key_that_cannot_be_used_stays_as_it_is() {
     let before = fs::read(&path).unwrap();
     let refused = vault.seal(PLACE, &secret()).unwrap_err().to_string();
     assert!(refused.contains("run chmod 600"), "{refused}");
+    assert_eq!(vault.fault().map(|fault| fault.to_string()), Some(refused));
     assert_eq!(fs::read(&path).unwrap(), before);
     set_mode(0o600);
     vault.seal(PLACE, &secret()).unwrap();
     assert_eq!(vault.unseal(PLACE, &sealed), Ok(secret()), "it is the same key");
+    assert!(vault.fault().is_none());
 }
 
 #[test]
@@ -135,6 +146,9 @@ fn the_credential_of_systemd_comes_first() {
     let sealed = vault.seal(PLACE, &secret()).unwrap();
     assert_eq!(vault.unseal(PLACE, &sealed), Ok(secret()));
     assert!(!file.exists());
+    fs::write(&credential, "hush").unwrap();
+    let said = Vault::open(find()).unwrap_err().to_string();
+    assert!(said.starts_with("the credential '") && !said.contains("move"), "{said}");
 }
 
 #[test]

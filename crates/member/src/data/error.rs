@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use crate::lock::somebody;
-use crate::spec::disk::MemberDiskError;
 
 /// Why what a member remembers cannot be read or written.
 #[derive(Debug, Error)]
@@ -34,14 +33,6 @@ pub enum DataError {
         path: PathBuf,
         /// What the system says.
         source: io::Error,
-    },
-    /// The list of disks has a line that is none.
-    #[error("'{}' names a disk that does not read: {source}", path.display())]
-    Disk {
-        /// The list.
-        path: PathBuf,
-        /// What is wrong with the line.
-        source: MemberDiskError,
     },
     /// The list of disks is there and names none: that is not how it was left.
     #[error("'{}' is there and names no disk, so its list of disks is lost", .0.display())]

@@ -2,6 +2,7 @@
 //! hosts know its array by, and what they reserved, is on the array; what earlier versions kept of that here is
 //! taken over.
 
+mod damage;
 pub mod doors;
 mod error;
 pub mod portal_group;

@@ -12,6 +12,8 @@
 //! 2. Under `making` stand disks of which an array is being made: none on them was served yet.
 //! 3. A disk stands in one place only.
 //! 4. A disk is noted before an array relies on it, and taken off again if it did not take it.
+//! 5. A line that does not read keeps no other from being used. The file that had it is kept beside before it is
+//!    written anew.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,6 +22,7 @@ use std::path::{Path, PathBuf};
 
 use group::regular;
 
+use super::damage::Damage;
 use super::replace::replace;
 use super::{DataError, FILE_BYTES_MAX};
 use crate::spec::disk::MemberDisk;
@@ -28,6 +31,8 @@ use crate::spec::disk::MemberDisk;
 const FILE: &str = "disks";
 const ARRAY: &str = "array ";
 const MAKING: &str = "making";
+/// How lines begin that name a disk.
+const KINDS: [&str; 4] = ["file:", "disk:", "sim:", "volatile:"];
 
 /// What a list of disks is of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +41,21 @@ pub enum Of {
     Array(String),
     /// One that is being made.
     Making,
+}
+
+impl Of {
+    /// Some array whose ID the list does not tell.
+    fn unknown() -> Self {
+        Self::Array(String::new())
+    }
+
+    /// The ID of the array, if it is there and the list tells it.
+    pub(crate) fn id(&self) -> Option<&str> {
+        match self {
+            Self::Array(id) => Some(id.as_str()).filter(|id| !id.is_empty()),
+            Self::Making => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,18 +71,31 @@ pub struct Remembered {
     sections: Vec<Section>,
     /// The file is there and names nothing: that is not how it was left.
     is_emptied: bool,
+    /// The file as it was found, if it has lines that do not read.
+    damage: Option<Damage>,
 }
 
 impl Remembered {
     /// What is remembered in `data`.
     pub fn read(data: &Path) -> Result<Self, DataError> {
         let path = data.join(FILE);
-        let (text, is_there) = match regular::read_text(&path, FILE_BYTES_MAX) {
+        let (bytes, is_there) = match regular::read(&path, FILE_BYTES_MAX) {
             Err(error) if error.kind() == ErrorKind::NotFound => (Default::default(), false),
             read => (read.map_err(|source| DataError::Read { path: path.clone(), source })?, true),
         };
-        let sections = parse(&text);
-        Ok(Self { is_emptied: is_there && sections.is_empty(), sections, path })
+        let (sections, damaged) = parse(&bytes);
+        let damage = (damaged > 0).then(|| Damage::new(&path, &bytes, damaged));
+        Ok(Self { is_emptied: is_there && sections.is_empty(), sections, path, damage })
+    }
+
+    /// Keeps a file that does not read in part beside the list. Says what is wrong with it; it is not written over
+    /// where it cannot be kept.
+    pub(crate) fn keep_damaged(&mut self) -> Option<String> {
+        let damage = self.damage.as_mut()?;
+        if let Err(error) = damage.keep() {
+            tracing::warn!("{error}");
+        }
+        Some(damage.to_string())
     }
 
     /// Refuses to go on without knowing any disk, if some were known: the list is lost.
@@ -83,13 +116,20 @@ impl Remembered {
         self.sections.iter().map(|section| section.lines.len()).sum()
     }
 
-    /// The disks that are remembered for it.
-    pub fn disks(&self, of: &Of) -> Result<Vec<MemberDisk>, DataError> {
-        let lines = self.sections.iter().filter(|section| section.of == *of);
-        let disks = lines.flat_map(|section| &section.lines).map(|line| {
-            line.parse().map_err(|source| DataError::Disk { path: self.path.clone(), source })
-        });
-        disks.collect()
+    /// The disks that are remembered for it, and those of which it is not known what array they are of.
+    pub fn disks(&self, of: &Of) -> Vec<MemberDisk> {
+        let mut disks = self.noted_under(of);
+        let unknown = Of::unknown();
+        if *of != Of::Making && *of != unknown {
+            disks.extend(self.noted_under(&unknown));
+        }
+        disks
+    }
+
+    fn noted_under(&self, of: &Of) -> Vec<MemberDisk> {
+        let of_it = self.sections.iter().filter(|section| section.of == *of);
+        // Only lines that read were taken in.
+        of_it.flat_map(|section| &section.lines).filter_map(|line| line.parse().ok()).collect()
     }
 
     /// Notes that an array is about to be made of these disks.
@@ -117,7 +157,8 @@ impl Remembered {
         let lines: BTreeSet<String> = disks.filter_map(MemberDisk::lasting).collect();
         let section = Section { of: Of::Array(id.to_owned()), lines };
         let is_making = self.sections.iter().any(|section| section.of == Of::Making);
-        if !is_making && self.sections.first() == Some(&section) {
+        let is_whole = self.damage.as_ref().is_none_or(Damage::is_kept);
+        if !is_making && is_whole && self.sections.first() == Some(&section) {
             return Ok(());
         }
         self.sections.retain(|section| section.of != Of::Making);
@@ -157,7 +198,7 @@ impl Remembered {
         stays: impl Fn(&MemberDisk) -> bool,
     ) -> Result<(), DataError> {
         let of = Of::Array(id.to_owned());
-        let left = self.disks(&of)?;
+        let left = self.noted_under(&of);
         for disk in left.iter().filter(|disk| !stays(disk)) {
             tracing::info!("disk {disk} has left the array and is not looked for any more");
             self.remove(id, disk)?;
@@ -186,7 +227,10 @@ impl Remembered {
     }
 
     /// Without anything to remember there is no file.
-    fn write(&self) -> Result<(), DataError> {
+    fn write(&mut self) -> Result<(), DataError> {
+        if let Some(damage) = &mut self.damage {
+            damage.keep()?;
+        }
         if !self.sections.is_empty() {
             return replace(&self.path, &self.text());
         }
@@ -211,23 +255,53 @@ impl Remembered {
     }
 }
 
-/// Lines before any heading are of an array whose ID is not known.
-fn parse(text: &str) -> Vec<Section> {
-    let mut sections: Vec<Section> = Vec::new();
-    for line in text.lines().filter(|line| !line.is_empty()) {
-        let heading = match line.strip_prefix(ARRAY) {
-            Some(id) => Some(Of::Array(id.to_owned())),
-            None if line == MAKING => Some(Of::Making),
-            None if sections.is_empty() => Some(Of::Array(String::new())),
-            None => None,
-        };
-        let is_disk = !line.starts_with(ARRAY) && line != MAKING;
-        sections.extend(heading.map(|of| Section { of, lines: BTreeSet::new() }));
-        if let (true, Some(section)) = (is_disk, sections.last_mut()) {
-            section.lines.insert(line.to_owned());
+/// What a line is.
+enum Line {
+    Heading(Of),
+    Disk(String),
+    /// It does not read.
+    Damaged,
+}
+
+impl Line {
+    fn of(bytes: &[u8]) -> Self {
+        let Ok(text) = str::from_utf8(bytes) else { return Self::Damaged };
+        match text.strip_prefix(ARRAY) {
+            Some(id) => return Self::Heading(Of::Array(id.to_owned())),
+            None if text == MAKING => return Self::Heading(Of::Making),
+            None => {}
+        }
+        match text.parse::<MemberDisk>() {
+            Ok(disk) if disk.is_absolute() => Self::Disk(text.to_owned()),
+            Ok(_) | Err(_) => Self::Damaged,
         }
     }
-    sections
+}
+
+/// The sections that name disks, and how many lines do not read. Lines before any heading, and behind one that does
+/// not read, are of an array whose ID is not known.
+fn parse(bytes: &[u8]) -> (Vec<Section>, usize) {
+    let (mut sections, mut damaged) = (Vec::<Section>::new(), 0);
+    let mut of = Of::unknown();
+    let lines =
+        bytes.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    for line in lines.filter(|line| !line.is_empty()) {
+        match Line::of(line) {
+            Line::Heading(heading) => of = heading,
+            Line::Disk(line) => match sections.iter_mut().find(|section| section.of == of) {
+                Some(section) => drop(section.lines.insert(line)),
+                None => sections.push(Section { of: of.clone(), lines: [line].into() }),
+            },
+            Line::Damaged => {
+                damaged += 1;
+                // It may have been a heading.
+                if !KINDS.iter().any(|kind| line.starts_with(kind.as_bytes())) {
+                    of = Of::unknown();
+                }
+            }
+        }
+    }
+    (sections, damaged)
 }
 
 #[cfg(test)]
@@ -239,7 +313,7 @@ mod tests {
     }
 
     fn names(list: &Remembered, of: &Of) -> Vec<String> {
-        list.disks(of).unwrap().iter().map(MemberDisk::name).collect()
+        list.disks(of).iter().map(MemberDisk::name).collect()
     }
 
     fn array(id: &str) -> Of {
@@ -281,9 +355,9 @@ mod tests {
         list.begin([disk("/0:1G"), disk("ram:1M")].iter()).unwrap();
         let mut list = Remembered::read(dir.path()).unwrap();
         assert_eq!(list.last(), Some(&Of::Making));
-        assert_eq!(list.disks(&Of::Making).unwrap(), [disk("file:/0:1073741824")]);
+        assert_eq!(list.disks(&Of::Making), [disk("file:/0:1073741824")]);
         list.opened("aa", [disk("/0:1G")].iter()).unwrap();
-        assert_eq!(Remembered::read(dir.path()).unwrap().disks(&Of::Making).unwrap(), []);
+        assert_eq!(Remembered::read(dir.path()).unwrap().disks(&Of::Making), []);
         list.begin([disk("/1:1G")].iter()).unwrap();
         list.give_up().unwrap();
         assert_eq!(list.last(), Some(&array("aa")));
@@ -301,6 +375,53 @@ mod tests {
     }
 
     #[test]
+    fn lines_that_do_not_read_keep_no_other_from_being_used_and_are_kept_beside() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        let kept = |name: &str| fs::read(dir.path().join(name)).unwrap();
+        let damaged: &[u8] =
+            b"array aa\nfile:/0\nfile:/\xff\nfile:rest/1\nfile:/2\narray \xfe\nfile:/3\n";
+        fs::write(&path, damaged).unwrap();
+        let mut list = Remembered::read(dir.path()).unwrap();
+        list.check().unwrap();
+        assert_eq!(names(&list, &array("aa")), ["/0", "/2", "/3"], "the last may be of any array");
+        assert!(list.disks(&Of::Making).is_empty());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "reading changes nothing");
+        let said = list.keep_damaged().unwrap();
+        assert!(said.contains(" has 3 lines that do not read: "), "{said}");
+        assert!(said.contains("disks.damaged'; if "), "{said}");
+        list.opened("aa", [disk("/0"), disk("/2"), disk("/3")].iter()).unwrap();
+        assert_eq!(kept("disks.damaged"), damaged);
+        let list = Remembered::read(dir.path()).unwrap();
+        assert!(list.damage.is_none());
+        assert_eq!(names(&list, &array("aa")), ["/0", "/2", "/3"]);
+        // The same again is kept already, and another one takes the place of none.
+        fs::write(&path, damaged).unwrap();
+        Remembered::read(dir.path()).unwrap().add("aa", &disk("/4")).unwrap();
+        fs::write(&path, b"nothing\nfile:/5").unwrap();
+        let mut list = Remembered::read(dir.path()).unwrap();
+        assert_eq!(names(&list, &array("bb")), ["/5"]);
+        list.opened("bb", [disk("/5")].iter()).unwrap();
+        assert_eq!(
+            (kept("disks.damaged"), kept("disks.damaged.2").as_slice()),
+            (damaged.to_vec(), &b"nothing\nfile:/5"[..])
+        );
+        let files = fs::read_dir(dir.path()).unwrap().count();
+        assert_eq!(files, 3);
+    }
+
+    #[test]
+    fn a_damaged_list_that_cannot_be_kept_is_not_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        fs::write(&path, b"file:/0\nfile:/\xff").unwrap();
+        fs::create_dir(dir.path().join("disks.damaged.new")).unwrap();
+        let mut list = Remembered::read(dir.path()).unwrap();
+        list.opened("aa", [disk("/0")].iter()).unwrap_err();
+        assert_eq!(fs::read(&path).unwrap(), b"file:/0\nfile:/\xff");
+    }
+
+    #[test]
     fn a_list_that_was_emptied_is_told_from_none() {
         let dir = tempfile::tempdir().unwrap();
         let mut list = Remembered::read(dir.path()).unwrap();
@@ -308,8 +429,8 @@ mod tests {
         list.begin([disk("/0:1G")].iter()).unwrap();
         list.give_up().unwrap();
         Remembered::read(dir.path()).unwrap().check().unwrap();
-        for text in ["", "\n\n"] {
-            fs::write(dir.path().join(FILE), text).unwrap();
+        for bytes in [&b""[..], b"\n\n", b"array aa\n\xff\n"] {
+            fs::write(dir.path().join(FILE), bytes).unwrap();
             let refused = Remembered::read(dir.path()).unwrap().check().unwrap_err().to_string();
             assert!(refused.contains("list of disks is lost"), "{refused}");
         }

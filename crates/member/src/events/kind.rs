@@ -53,6 +53,8 @@ kinds! {
     DiskNotUsed = "disk_not_used", Warning;
     /// Which disks the array has could not be written down for the next start.
     DisksNotRemembered = "disks_not_remembered", Warning;
+    /// The list of disks does not read in part.
+    DiskListDamaged = "disk_list_damaged", Warning;
     /// The file of a disk that is in use was removed or replaced.
     DiskFileGone = "disk_file_gone", Error;
     /// The data directory was, while the member runs.

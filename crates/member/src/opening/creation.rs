@@ -58,7 +58,7 @@ pub(crate) async fn make(
     if let Some((disk, why)) = absent.into_iter().next() {
         return Err(StartError::Absent { path: disk.path(), why });
     }
-    let begun = remembered.disks(&Of::Making)?;
+    let begun = remembered.disks(&Of::Making);
     check(&seen, &begun)?;
     // That the directory can be written to shows here, before anything else is.
     remembered.begin(seen.iter().map(|seen| &seen.disk).chain(&new))?;
@@ -87,7 +87,7 @@ pub(crate) async fn make(
 /// Refuses disks that hold something. A label that was cut off could be what is left of any array,
 /// if none was `begun` on the disk.
 fn check(seen: &[Seen], begun: &[MemberDisk]) -> Result<(), StartError> {
-    for Seen { disk, member, holds } in seen {
+    for Seen { disk, member, holds, .. } in seen {
         let name = &member.name;
         let is_begun = || begun.iter().any(|begun| begun.path() == disk.path());
         match holds {

@@ -1,6 +1,6 @@
 //! What the disks are that an array is to be opened on or made of.
 
-use array::label::{Found, is_cut_off};
+use array::label::{Found, Label, is_cut_off};
 use array::{ArrayError, Member, probe};
 use block::BlockDevice;
 use std::os::unix::fs::MetadataExt;
@@ -47,6 +47,8 @@ pub(crate) struct Seen {
     pub(crate) disk: MemberDisk,
     pub(crate) member: Member,
     pub(crate) holds: Holds,
+    /// What it says of the array that it is of.
+    pub(crate) label: Option<Box<Label>>,
 }
 
 /// Disks in the order in which they were asked for.
@@ -108,7 +110,7 @@ impl Disks {
         self.look_at(&new).await
     }
 
-    fn knows(&self, disk: &MemberDisk) -> bool {
+    pub(crate) fn knows(&self, disk: &MemberDisk) -> bool {
         let seen = self.seen.iter().map(|seen| &seen.disk);
         let absent = self.absent.iter().map(|(disk, _)| disk);
         let mut all = seen.chain(absent).chain(&self.new);
@@ -157,15 +159,21 @@ pub(crate) async fn look(
     device: Arc<dyn BlockDevice>,
     (number, meters): (usize, &Meters),
 ) -> Result<Seen, ArrayError> {
+    let mut own = None;
     let holds = match probe(&*device).await? {
         Found::Blank => Holds::Nothing,
         Found::Foreign(what) => Holds::Foreign(what),
         Found::Label { label, .. } if label.generation == 0 => Holds::Unfinished,
-        Found::Label { label, .. } => Holds::Array(label.array.to_string()),
+        Found::Label { label, .. } => {
+            let id = label.array.to_string();
+            own = Some(label);
+            Holds::Array(id)
+        }
         Found::Damaged(_) if is_cut_off(&*device).await? => Holds::CutOff,
         Found::Damaged(_) | Found::Version(_) => Holds::Unclear,
     };
-    Ok(Seen { member: member(disk, device, (number, meters)), disk: disk.clone(), holds })
+    let member = member(disk, device, (number, meters));
+    Ok(Seen { member, disk: disk.clone(), holds, label: own })
 }
 
 /// A disk as the array knows it, under its meter. Those in memory are told apart by their number.

@@ -3,6 +3,7 @@
 pub(crate) mod creation;
 pub mod disks;
 mod error;
+mod last_places;
 mod survey;
 
 use std::path::PathBuf;
@@ -83,6 +84,14 @@ pub enum Notice {
         /// Why.
         error: BlockError,
     },
+    /// The list of disks does not read in part.
+    #[error("{0}")]
+    ListDamaged(String),
+    /// What is at the last place of a disk that was not named is not that disk, or somebody has it.
+    #[error(
+        "disk {0} is missing: what is there is not that disk of the array, or cannot be opened"
+    )]
+    OtherDisk(String),
     /// Which disks the array has could not be written down for the next start.
     #[error("{0}")]
     NotRemembered(DataError),
@@ -106,9 +115,12 @@ pub(crate) async fn open(
     // What was left of a making that was cut off does not matter to one that names its disks.
     let is_remade = of == Some(Of::Making) && !make.disks.is_empty();
     if let Some(of) = of.as_ref().filter(|_| !is_remade) {
-        disks.look_at_remembered(&remembered.disks(of)?).await?;
-        if let Of::Array(id) = of {
-            disks.pass_over_others(id, &named);
+        disks.look_at_remembered(&remembered.disks(of)).await?;
+        if let Of::Array(_) = of {
+            let first = disks.arrays().first().map(|id| (*id).to_owned());
+            if let Some(id) = of.id().map(str::to_owned).or(first) {
+                disks.pass_over_others(&id, &named);
+            }
         }
     }
     if disks.arrays().is_empty() {
@@ -120,10 +132,11 @@ pub(crate) async fn open(
         disks.look_at(&usual).await?;
     }
     if !disks.arrays().is_empty() {
+        last_places::look(&mut disks, tell).await;
         return open_found(disks, make, tell).await;
     }
     if let Some(of @ Of::Array(_)) = &of {
-        let disks = names(&remembered.disks(of)?);
+        let disks = names(&remembered.disks(of));
         return Err(StartError::NothingLeft { data: make.data.clone(), disks });
     }
     let wanted: Vec<MemberDisk> = match make.disks.is_empty() {
@@ -150,7 +163,7 @@ fn refuse_foreign(disks: &Disks) -> Result<(), StartError> {
 async fn usual_disks(make: &Make, remembered: &Remembered) -> Result<Vec<MemberDisk>, StartError> {
     let files = trial_files(&make.data);
     if remembered.last() == Some(&Of::Making) {
-        let making = remembered.disks(&Of::Making)?;
+        let making = remembered.disks(&Of::Making);
         let is_trial = |disk: &MemberDisk| files.iter().any(|file| file.path() == disk.path());
         if !making.iter().all(is_trial) {
             return Err(StartError::MakingCutOff(names(&making)));

@@ -23,11 +23,12 @@ impl Member {
         let _turn = self.turn.take().await;
         self.complete(&name).await?;
         let id = self.find(&name)?.id;
+        let mut hold = None;
         if let AccessRequest::Add { entry, .. } = &request
             && self.access_of(&self.find(&name)?)?.entries.is_none()
         {
             let access = Some(ListChange::Listed(vec![entry.clone()]));
-            self.check_one_host(&name, &VolumeStep { access, shared: None }, &[]).await?;
+            hold = self.check_one_host(&name, &VolumeStep { access, shared: None }, &[]).await?;
         }
         let change = async move |settings: &mut Settings| match request {
             AccessRequest::List { .. } => Ok(()),
@@ -37,7 +38,9 @@ impl Member {
             }
             AccessRequest::Clear { .. } => settings.clear_access(id).await,
         };
-        self.set(change).await?;
+        let set = self.set(change).await;
+        drop(hold);
+        set?;
         self.shown_access(&name)
     }
 
@@ -46,7 +49,7 @@ impl Member {
         self.complete(name).await?;
         let id = self.find(name)?.id;
         let step = VolumeStep { access: None, shared: Some(shared) };
-        self.check_one_host(name, &step, &[]).await?;
+        let _hold = self.check_one_host(name, &step, &[]).await?;
         self.set(async move |settings: &mut Settings| settings.set_shared(id, shared).await).await
     }
 

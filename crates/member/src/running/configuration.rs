@@ -66,11 +66,12 @@ impl Member {
     async fn change_configuration(&self, change: ConfigurationChange) -> Result<(), RequestError> {
         self.check_volumes(&change)?;
         // One that goes offline has no hosts when the rules change.
+        let mut holds = Vec::new();
         for VolumeChange { name, set, .. } in
             change.volumes.iter().filter(|volume| volume.set.online != Some(false))
         {
             let step = VolumeStep { access: set.access.clone(), shared: set.shared };
-            self.check_one_host(name, &step, &change.policies).await?;
+            holds.extend(self.check_one_host(name, &step, &change.policies).await?);
         }
         let mut made = Vec::new();
         if let Err(refusal) = self.store_configuration(&change, &mut made).await {

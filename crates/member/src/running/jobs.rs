@@ -85,6 +85,7 @@ impl Member {
         let mut info = self.array.info();
         info.warnings.extend(self.gone_places());
         info.warnings.extend(self.settings.shared_secrets());
+        info.warnings.extend(self.settings.key_trouble());
         Answer::Array(Box::new(info))
     }
 

@@ -6,6 +6,7 @@ mod configuration;
 mod destinations;
 mod disks;
 mod error;
+mod first;
 mod half_made;
 mod jobs;
 mod logins;

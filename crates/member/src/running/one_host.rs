@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use group::access::{AccessList, Object, Policies, Policy, Record};
 use group::settings::{ListChange, State, VolumeSettings, VolumeStep};
-use target::{Access, ConnectionInfo};
+use target::{Access, ConnectionInfo, Hold};
 
 use super::{Member, RequestError};
 use crate::mutants::{self, Mutant};
@@ -15,29 +15,41 @@ type PolicySteps = [(String, Option<Vec<Record>>)];
 
 impl Member {
     /// Refuses a change that makes a volume one for a single host while several are logged in that it would
-    /// leave there.
+    /// leave there. No more come before what is returned is dropped, which is when the targets have the new rule: one that
+    /// came in between would stay.
     pub(super) async fn check_one_host(
         &self,
         name: &str,
         step: &VolumeStep,
         policies: &PolicySteps,
-    ) -> Result<(), RequestError> {
+    ) -> Result<Option<Hold>, RequestError> {
         let id = self.find(name)?.id;
         let state = self.settings.state()?;
-        let Some(records) = records_of_one_host(&state, id, step, policies) else { return Ok(()) };
+        let Some(records) = records_of_one_host(&state, id, step, policies) else {
+            return Ok(None);
+        };
         let access = records.map(|records| self.settings.access_by(&records, Object::Volume));
         let iqn = self.serving.names().volume(name);
+        let held = match mutants::is(Mutant::LateRule) {
+            true => None,
+            false => self.serving.targets().hold(&iqn),
+        };
+        let (hold, there) = held.unzip();
         let all = self.serving.targets().connections().await;
         let stays = |conn: &&ConnectionInfo| {
             conn.iqn == iqn && access.as_ref().is_none_or(|access| lets_in(access, conn))
         };
-        let hosts: BTreeSet<String> =
+        let mut hosts: BTreeSet<String> =
             all.iter().filter(stays).map(|conn| conn.initiator.clone()).collect();
+        // One whose only connection is just being replaced has none, and where it comes from is not known.
+        let is_seen = |host: &str| all.iter().any(|conn| conn.iqn == iqn && conn.initiator == host);
+        let between = there.into_iter().flatten().filter(|host| !is_seen(host));
+        hosts.extend(between.map(|host| host.to_string()));
         if hosts.len() > 1 && !mutants::is(Mutant::TwoStay) {
             let (name, hosts) = (name.to_owned(), hosts.into_iter().collect());
             return Err(RequestError::SeveralHosts { name, hosts });
         }
-        Ok(())
+        Ok(hold)
     }
 }
 

@@ -30,6 +30,8 @@ type Found = BTreeMap<PathBuf, Option<File>>;
 #[derive(Debug)]
 pub(crate) struct Places {
     data: PathBuf,
+    /// What is wrong with the list of disks that the member began with.
+    list_damage: Option<String>,
     first: RefCell<BTreeMap<PathBuf, File>>,
     gone: RefCell<BTreeSet<PathBuf>>,
     /// Who has it looks.
@@ -39,10 +41,10 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    pub(crate) fn new(data: &Path) -> Self {
+    pub(crate) fn new(data: &Path, list_damage: Option<String>) -> Self {
         let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
         let (first, gone) = (RefCell::default(), RefCell::default());
-        Self { data, first, gone, looking: Turn::default(), at: Arc::default() }
+        Self { data, list_damage, first, gone, looking: Turn::default(), at: Arc::default() }
     }
 
     /// Takes in what was found; returns what is gone since the look before.
@@ -132,11 +134,13 @@ impl Member {
         ring::timeout(PATIENCE, looked).await;
     }
 
-    /// A sentence for each that is not, as the last look found it, and for what does not answer.
+    /// A sentence for each that is not, as the last look found it, for what does not answer, and for a list of disks
+    /// that did not read.
     pub(super) fn gone_places(&self) -> Vec<String> {
         let gone = self.places.gone.borrow();
         let gone = gone.iter().map(|path| self.places.sentence(path));
-        self.places.silent().into_iter().chain(gone).collect()
+        let silent = self.places.silent().into_iter();
+        silent.chain(gone).chain(self.places.list_damage.clone()).collect()
     }
 }
 
@@ -193,7 +197,7 @@ mod tests {
         let (other, device) = (dir.path().join("other"), PathBuf::from("/dev/null"));
         fs::create_dir(&data).unwrap();
         fs::write(&disk, "a").unwrap();
-        let places = Places::new(&data);
+        let places = Places::new(&data, None);
         let paths = || vec![data.clone(), disk.clone(), device.clone(), dir.path().join("never")];
         let seen = || (places.take(look(paths(), &places.at)), places.gone.borrow().len());
         assert_eq!(seen(), (vec![], 0));

@@ -144,12 +144,11 @@ impl Member {
             let intent = Intent { settings, online: true };
             return self.clone_with((volume, name, to), intent).await;
         }
-        let is_first = self.settings.are_to_be_made();
-        let clone = self.array.clone_snapshot(volume, name, to, !is_first).await?;
-        match is_first {
-            true => self.room_ahead(clone, true).await,
-            false => Ok(clone),
+        if self.settings.are_to_be_made() && self.make_room_for(to).await? {
+            let intent = Intent { online: true, ..Intent::default() };
+            return self.clone_with((volume, name, to), intent).await;
         }
+        Ok(self.array.clone_snapshot(volume, name, to, true).await?)
     }
 
     fn list(&self, volume: Option<&str>) -> Result<Vec<Snapshot>, RequestError> {

@@ -9,7 +9,6 @@ use array::api::{VolumeInfo, VolumeSpec, VolumeState};
 use super::{Member, RequestError};
 use crate::reply::{Answer, Registrations, Volume};
 use crate::request::VolumeRequest;
-use crate::settings::KeptError;
 
 /// Why a volume is for nobody that is not yet what it is to become.
 const HALF_MADE: &str = "it is half made: who may use it is not stored yet";
@@ -107,43 +106,19 @@ impl Member {
         })
     }
 
-    /// Makes a volume. Hosts may not have the first one before there is room for who may use it.
+    /// Makes a volume.
     pub(super) async fn create(
         &self,
         spec: VolumeSpec,
         online: bool,
     ) -> Result<VolumeInfo, RequestError> {
-        let is_first = self.settings.are_to_be_made();
-        let made = match online && !is_first {
+        if self.settings.are_to_be_made() {
+            return self.create_first(spec, online).await;
+        }
+        Ok(match online {
             true => self.array.create_volume(spec).await?,
             false => self.array.create_volume_offline(spec).await?,
-        };
-        match is_first {
-            true => self.room_ahead(made, online).await,
-            false => Ok(made),
-        }
-    }
-
-    /// Makes the room for settings that must be there before hosts may have this volume, which is offline. Where there
-    /// is none for both it is taken back.
-    pub(super) async fn room_ahead(
-        &self,
-        made: VolumeInfo,
-        online: bool,
-    ) -> Result<VolumeInfo, RequestError> {
-        if let Err(error) = self.settings.make_ahead().await {
-            let refusal = match error {
-                KeptError::NoRoom { free_bytes, asked_bytes } => {
-                    RequestError::NoRoomBeside { name: made.name.clone(), free_bytes, asked_bytes }
-                }
-                error => error.into(),
-            };
-            return Err(self.taken_back(vec![made.name], refusal).await);
-        }
-        match online {
-            true => Ok(self.array.set_volume_online(&made.name, true).await?),
-            false => Ok(made),
-        }
+        })
     }
 
     /// Takes volumes back that were made for what was refused.

@@ -13,7 +13,7 @@ pub(crate) const NAME: &str = ".drystone-settings";
 
 /// Its size: room for a thousand volumes with all their records, several times over. All of it is taken when it
 /// is made, before hosts can fill the array: on a full one access can still be taken from a host.
-const SIZE_BYTES: u64 = 32 << 20;
+pub(crate) const SIZE_BYTES: u64 = 32 << 20;
 
 /// The volume, if there is one of that name.
 pub(crate) fn find(array: &Array) -> Option<VolumeInfo> {

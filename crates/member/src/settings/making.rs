@@ -1,8 +1,8 @@
 //! When the volume of settings is made: before hosts can fill the array, as access must be taken from them then too.
 //!
 //! ```text
-//!  no volumes ─ the first one ─▶ it is made offline ─ room for settings ─▶ both are there, and hosts may have it
-//!      │                                 ╰─ none ─▶ it is taken back
+//!  no volumes ─ the first one ─▶ made ─▶ the volume is
+//!      │             ╰─ no room: neither is  ╰─ refused: it stays for the next one
 //!      ╰─ a setting ─▶ made
 //!  volumes of an earlier version ─ start ─▶ made, or told that there is no room: the next setting or volume tries again
 //! ```

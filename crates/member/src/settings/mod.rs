@@ -10,6 +10,7 @@ pub(crate) mod hidden;
 mod hosts;
 mod identity;
 mod intents;
+mod key;
 mod making;
 mod opened;
 mod saving;
@@ -126,6 +127,8 @@ pub(crate) struct MemberSettings {
     /// Invariant: while there are any, somebody waits for the turn to save them.
     waiting: RefCell<Vec<UnitSave>>,
     events: EventLog,
+    /// What is wrong with the key of secrets, in a sentence.
+    key_trouble: RefCell<Option<String>>,
     /// The key of secrets is there, or it was tried to make it.
     is_key_ready: Cell<bool>,
     /// It was told that they cannot be read, and not yet that they can be again.
@@ -173,6 +176,7 @@ impl MemberSettings {
             waiting: RefCell::default(),
             published,
             events,
+            key_trouble: RefCell::default(),
             is_key_ready: Cell::default(),
             is_fault_told: Cell::default(),
         };
@@ -288,14 +292,16 @@ impl MemberSettings {
             if begins && known.missing.is_empty() {
                 make_key_ready(settings);
             }
+            let trouble = key::trouble(settings.vault(), &known);
             let units = if wants_units { Some(settings.units().await?) } else { None };
-            Ok::<_, SettingsError>((state, known, units))
+            Ok::<_, SettingsError>((state, known, trouble, units))
         });
         let read = read.await.unwrap_or_else(|| Err(gone()));
         drop(kept);
         match read {
-            Ok((state, known, units)) => {
+            Ok((state, known, trouble, units)) => {
                 self.take(state, known);
+                self.take_key_trouble(trouble);
                 if let Some(units) = units {
                     self.take_units(units);
                 }

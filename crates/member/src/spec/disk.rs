@@ -4,6 +4,7 @@
 use super::open::{How, open};
 use super::size::SizeError;
 use super::{DiskError, Medium, SpecError, parse_file, parse_medium};
+use crate::printable::{is_obeyed, printable};
 use block::BlockDevice;
 use std::fmt;
 use std::fs;
@@ -35,6 +36,11 @@ pub enum MemberDiskError {
         "'{0}' keeps nothing, so it cannot be a disk of an array: write PATH[:SIZE] or ram:SIZE"
     )]
     Null(String),
+    /// The list of disks has one on each line, and people read its name on a screen.
+    #[error(
+        "'{0}' has control characters in its name, such as the end of a line: give it another name"
+    )]
+    Obeyed(String),
     /// As for any other disk.
     #[error(transparent)]
     Spec(#[from] SpecError),
@@ -59,7 +65,12 @@ impl FromStr for MemberDisk {
         if matches!(medium, Medium::Null { .. }) {
             return Err(MemberDiskError::Null(text.to_owned()));
         }
-        Ok(Self { medium, text: text.to_owned() })
+        let disk = Self { medium, text: text.to_owned() };
+        // The directory that a relative path begins in counts as well.
+        match [text, &disk.name()].into_iter().find(|text| text.contains(is_obeyed)) {
+            Some(obeyed) => Err(MemberDiskError::Obeyed(printable(obeyed).into_owned())),
+            None => Ok(disk),
+        }
     }
 }
 
@@ -75,6 +86,26 @@ impl MemberDisk {
     pub fn file(path: &Path, size_bytes: u64) -> Self {
         let text = format!("{}:{}", path.display(), super::size::short(size_bytes));
         Self { medium: Medium::File { path: path.to_owned(), size_bytes: Some(size_bytes) }, text }
+    }
+
+    /// What is there already at this path.
+    pub(crate) fn at(path: &Path) -> Self {
+        let path = path.to_owned();
+        let text = path.display().to_string();
+        let medium = match is_block_device(&path) {
+            true => Medium::Disk { path },
+            false => Medium::File { path, size_bytes: None },
+        };
+        Self { medium, text }
+    }
+
+    /// Whether it is found again wherever it is looked for from.
+    pub(crate) fn is_absolute(&self) -> bool {
+        match &self.medium {
+            Medium::File { path, .. } | Medium::Disk { path } => path.is_absolute(),
+            Medium::Ram { .. } | Medium::Null { .. } => false,
+            Medium::Sim { .. } | Medium::Volatile { .. } => true,
+        }
     }
 
     /// The file or device node behind it, wherever it is reached from.
@@ -191,6 +222,8 @@ mod tests {
             ("ram:", "needs a size"),
             ("/srv/a:10GB", "could mean two sizes"),
             ("ram:5X", "is not a size"),
+            ("/srv/a\nb:1G", "'/srv/a\\u{a}b:1G' has control characters in its name"),
+            ("disk:/dev/\u{1b}[2J", "control characters"),
         ] {
             let said = text.parse::<MemberDisk>().unwrap_err().to_string();
             assert!(said.contains(part), "{text}: {said}");

@@ -126,6 +126,8 @@ enum NoPlace {
     Hangs,
     #[error("the target is not shared, and {0} uses it")]
     InUse(Arc<str>),
+    #[error("it is being decided whether the target is for one host")]
+    NotNow,
     #[error("the target's rules, as they are now, do not let it in")]
     NotAdmitted,
 }
@@ -135,7 +137,7 @@ impl NoPlace {
     const fn status(&self) -> LoginStatus {
         match self {
             Self::InUse(_) | Self::NotAdmitted => LoginStatus::AUTHORIZATION_FAILURE,
-            Self::TsihTaken | Self::Replaced | Self::Gone | Self::Hangs => {
+            Self::TsihTaken | Self::Replaced | Self::Gone | Self::Hangs | Self::NotNow => {
                 LoginStatus::SERVICE_UNAVAILABLE
             }
         }
@@ -145,7 +147,9 @@ impl NoPlace {
         match self {
             Self::InUse(_) => RefusalKind::InUse,
             Self::NotAdmitted => RefusalKind::NotAuthorized,
-            Self::TsihTaken | Self::Replaced | Self::Gone | Self::Hangs => RefusalKind::Other,
+            Self::TsihTaken | Self::Replaced | Self::Gone | Self::Hangs | Self::NotNow => {
+                RefusalKind::Other
+            }
         }
     }
 }
@@ -189,11 +193,12 @@ async fn reserve(
         params: outcome.session,
         cids: vec![outcome.cid],
     };
-    let is_shared = || target.rules().is_shared;
-    let (mut wait, old) = match shared.registry.claim(key, residence.clone(), is_shared) {
+    let sharing = || target.sharing();
+    let (mut wait, old) = match shared.registry.claim(key, residence.clone(), sharing) {
         Claim::Entered => return Ok(()),
         Claim::TsihTaken => return Err(NoPlace::TsihTaken),
         Claim::InUse(other) => return Err(NoPlace::InUse(other)),
+        Claim::NotNow => return Err(NoPlace::NotNow),
         Claim::Waits(wait, old) => (wait, old),
     };
     quietly!(SESSION, info, "{} is reinstated: its session before ends", key.initiator);
@@ -203,10 +208,11 @@ async fn reserve(
         core.run(move || session::end_session(old.tsih, &Ending::SessionEnded));
     }
     match while_there(shared, stream, &mut accepted.rest, &mut wait.turn).await {
-        Waited::Over(Some(Turn::Free)) => match wait.enter(residence, is_shared) {
+        Waited::Over(Some(Turn::Free)) => match wait.enter(residence, sharing) {
             Entry::Entered => Ok(()),
             Entry::Replaced => Err(NoPlace::Replaced),
             Entry::InUse(other) => Err(NoPlace::InUse(other)),
+            Entry::NotNow => Err(NoPlace::NotNow),
         },
         Waited::Over(_) => Err(NoPlace::Replaced),
         Waited::Gone => Err(NoPlace::Gone),

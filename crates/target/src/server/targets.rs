@@ -1,6 +1,6 @@
 //! The targets of a server, which come and go while it runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::config::TargetSpec;
 use crate::shared::Shared;
 use crate::stopping;
 use crate::store::Record;
-use crate::targets::{Found, Target, TargetError};
+use crate::targets::{Found, Hold, Target, TargetError};
 use crate::unit::Unit;
 
 /// How long copies may take to end that must not go on.
@@ -116,6 +116,20 @@ impl Targets {
         let (ended, is_busy) = both(ending, copies_are_busy).await;
         let ended = ended?;
         if is_busy { Err(TargetError::Busy(iqn.to_owned())) } else { Ok(ended) }
+    }
+
+    /// Lets no more hosts begin sessions of a target while the [`Hold`] is there, and says which have some now, by their
+    /// names; `None` where it is not served. Who asks for [connections](Self::connections) afterwards sees all of those
+    /// that have got in.
+    #[must_use]
+    pub fn hold(&self, iqn: &str) -> Option<(Hold, BTreeSet<Arc<str>>)> {
+        let Self(shared) = self;
+        let Found::Served(target) = shared.targets.find(&iqn.to_ascii_lowercase()) else {
+            return None;
+        };
+        let name = target.name.as_str().to_owned();
+        let hold = Hold::new(target);
+        Some((hold, shared.registry.hosts(&name)))
     }
 
     /// Takes a target away: its hosts are asked to log out and have `grace` to do so, what is left

@@ -11,6 +11,7 @@ use crate::access::AccessError;
 use crate::unit::ReservationsError;
 
 pub(crate) use table::{Found, Table};
+pub use target::Hold;
 pub(crate) use target::{Common, Target};
 
 /// Why a target cannot be served, or did not end in order.

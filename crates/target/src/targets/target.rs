@@ -1,6 +1,6 @@
 //! One target: its name, its logical units, and who may use it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use iscsi::text::IscsiName;
@@ -8,6 +8,7 @@ use iscsi::text::IscsiName;
 use super::TargetError;
 use crate::access::Rules;
 use crate::config::TargetSpec;
+use crate::registry::Sharing;
 use crate::store::UnitStore;
 use crate::unit::{self, Home, Kept, Unit};
 
@@ -32,6 +33,26 @@ pub(crate) struct Target {
     rules: Mutex<Arc<Rules>>,
     /// It is being taken away: no session may begin. Set before the sessions are told to end.
     closing: AtomicBool,
+    /// So many decide whether it is to be for one host.
+    holds: AtomicUsize,
+}
+
+/// While this is there, no host begins a session of the target that has none yet, if another one has: it is told to come
+/// back later. So it can be looked who would stay, before a rule is stored that lets one host in at a time.
+#[derive(Debug)]
+pub struct Hold(Arc<Target>);
+
+impl Hold {
+    pub(crate) fn new(target: Arc<Target>) -> Self {
+        target.holds.fetch_add(1, Ordering::SeqCst);
+        Self(target)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.holds.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Target {
@@ -56,6 +77,7 @@ impl Target {
             units,
             rules: Mutex::new(own.map_or_else(|| common.rules.clone(), Arc::new)),
             closing: AtomicBool::new(false),
+            holds: AtomicUsize::new(0),
         })
     }
 
@@ -68,6 +90,15 @@ impl Target {
     /// them afterwards: a login that has not seen these rules has its session by then.
     pub(crate) fn set_rules(&self, rules: Arc<Rules>) {
         *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = rules;
+    }
+
+    /// How many hosts may use it at the same time.
+    pub(crate) fn sharing(&self) -> Sharing {
+        match (self.rules().is_shared, self.holds.load(Ordering::SeqCst)) {
+            (false, _) => Sharing::One,
+            (true, 0) => Sharing::Several,
+            (true, _) => Sharing::NoMore,
+        }
     }
 
     /// The LUNs, as they stand in PDUs and in REPORT LUNS.

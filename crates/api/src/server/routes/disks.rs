@@ -4,6 +4,7 @@
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use member::printable::is_obeyed;
 use member::{DiskRequest, Request, RequestError};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -172,17 +173,17 @@ async fn change(app: &std::sync::Arc<App>, request: DiskRequest) -> Result<Vec<D
     if let DiskRequest::Add { disk: path, .. } | DiskRequest::Replace { by: path, .. } = &request
         && !is_a_path(path)
     {
-        let sentence = "no disk has such a path: send one as the system has it, without NUL bytes, of at most \
-                        4,095 bytes and 255 between slashes";
+        let sentence = "no disk has such a path: send one as the system has it, of at most 4,095 bytes and 255 between \
+                        slashes, without control characters";
         return Err(Problem::new(Code::Invalid, sentence));
     }
     let List(disks) = app.change(Kept::Disks, None, Request::Disk(request)).await?;
     Ok(disks)
 }
 
-/// Whether a system can have such a path at all (path_resolution(7)).
+/// Whether a system can have such a path at all (path_resolution(7)), and a list of disks keep it.
 fn is_a_path(path: &str) -> bool {
-    path.len() < 4096 && !path.contains('\0') && path.split('/').all(|part| part.len() < 256)
+    path.len() < 4096 && !path.contains(is_obeyed) && path.split('/').all(|part| part.len() < 256)
 }
 
 /// What a disk is called in a path: no path of its own, however it is encoded.

@@ -4,6 +4,7 @@ mod busy;
 mod clones;
 mod costs;
 mod faults;
+mod first;
 mod one_host;
 mod room;
 

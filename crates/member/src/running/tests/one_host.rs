@@ -1,16 +1,19 @@
 //! A volume that two hosts use does not become one for a single host.
 
+use std::sync::mpsc;
+use std::time::Duration;
+
 use group::access::Entry;
 use group::settings::ListChange;
 
-use super::{host, iqn, let_in};
+use super::{COME_BACK, NOT_LET_IN, host, iqn, let_in};
 use crate::access_request::AccessRequest;
 use crate::configuration_request::{
     ConfigurationChange, ConfigurationRequest, VolumeChange, VolumeSet,
 };
 use crate::request::{Request, VolumeRequest};
 use crate::running::RequestError;
-use crate::testing::{Host, Rig};
+use crate::testing::{Host, Rig, Silent};
 
 fn set_shared(rig: &Rig, shared: bool) -> Result<(), RequestError> {
     rig.ask(Request::Volume(VolumeRequest::SetShared { name: "w".into(), shared })).map(drop)
@@ -65,5 +68,47 @@ fn a_volume_that_two_hosts_use_stays_shared() {
     assert_eq!(hosts_named(set_shared(&rig, false)), both);
     change(&rig, VolumeSet { online: Some(false), ..alone(None) }).expect("it goes offline");
     drop(again);
+    rig.stop();
+}
+
+/// The check has seen one host, and the rule is not stored yet.
+#[test]
+fn a_second_host_that_comes_before_the_rule_does_not_stay() {
+    let home = tempfile::tempdir().expect("a directory");
+    let (rig, portal) = Rig::start_for_all(home.path(), &home.path().join("data"), None);
+    rig.create("w");
+    set_shared(&rig, true).expect("nobody is there");
+    for name in ["a", "b"] {
+        let_in(&rig, "w", name);
+    }
+    let target = iqn(&rig, "w");
+    let log_in = |name: &str| Host::log_in(portal, &host(name), &target);
+    let mut first = log_in("a").expect("it is shared");
+    let (told, answer) = mpsc::channel();
+    let held = rig.with(async move |member| {
+        let held = member.settings().hold().await;
+        let asked = member.clone();
+        ring::spawn(async move {
+            let set = VolumeRequest::SetShared { name: "w".into(), shared: false };
+            drop(told.send(asked.answer(Request::Volume(set), &Silent).await));
+        });
+        // It looks who is there, and then waits for what is held.
+        ring::sleep(Duration::from_millis(300)).await;
+        held
+    });
+    let second = log_in("b");
+    assert_eq!(second.err(), COME_BACK, "it may be let in, and nobody knows yet");
+    let again = log_in("a").expect("who is there may come back");
+    rig.with(async move |_| drop(held));
+    answer.recv().expect("an answer").expect("one host is there");
+    assert_eq!(log_in("b").err(), NOT_LET_IN);
+    assert_eq!(first.test(), None, "it came back");
+    drop(again);
+    // Where the rule is refused, others come as before.
+    set_shared(&rig, true).expect("one is there");
+    let both = ["a", "b"].map(|name| log_in(name).expect("it is shared"));
+    assert_eq!(hosts_named(set_shared(&rig, false)).len(), 2);
+    log_in("a").expect("it is as it was");
+    drop(both);
     rig.stop();
 }
