@@ -5,6 +5,7 @@ mod error;
 mod events;
 mod http;
 mod printed;
+mod reservations;
 mod trust;
 mod way;
 

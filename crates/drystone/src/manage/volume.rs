@@ -1,6 +1,6 @@
 //! `drystone volume`.
 
-use super::{Desk, access, confirm::confirm};
+use super::{Desk, access, confirm::confirm, reservations};
 use crate::Failure;
 use crate::advice::access::for_nobody;
 use crate::cli::volume::{CacheWord, CreateArgs, Switch, VolumeArgs, VolumeCommand};
@@ -45,6 +45,7 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
             show(desk, |member| member.change_volume(&name, &change))
         }
         VolumeCommand::Access(command) => access::carry_out(desk, command),
+        VolumeCommand::Reservations(command) => reservations::carry_out(desk, command),
         VolumeCommand::Set { name, read_ahead, shared } => set(desk, &name, read_ahead, shared),
         VolumeCommand::Online { name } => serve(desk, &name, true),
         VolumeCommand::Offline { name, confirm: asked } => {

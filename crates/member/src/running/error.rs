@@ -135,6 +135,9 @@ pub enum RequestError {
         /// Why.
         why: String,
     },
+    /// Reservations are seen and ended where the volume is served.
+    #[error("'{0}' is not served now: its reservations are shown and cleared while it is online")]
+    ReservationsAway(String),
     /// Two volumes would be one target.
     #[error("'{name}' would have the same iSCSI name as '{other}'")]
     SameTarget {

@@ -19,6 +19,7 @@
 
 mod kind;
 mod legacy;
+mod operator;
 mod out;
 mod parameters;
 mod persist;
@@ -29,6 +30,7 @@ mod tests;
 mod transport_id;
 
 pub use kind::{Access, Effects, Refusal, ReservationType};
+pub use operator::{RegistrantInfo, ReservationsInfo};
 pub use parameters::PersistentOut;
 pub use persist::ImageError;
 pub use transport_id::{BadTransportId, TransportId};

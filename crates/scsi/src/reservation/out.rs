@@ -42,7 +42,7 @@ impl Reservations {
                 match request.action {
                     ProutAction::Reserve => self.out_reserve(nexus, &request),
                     ProutAction::Release => self.out_release(nexus, &request),
-                    ProutAction::Clear => Ok(self.out_clear(nexus)),
+                    ProutAction::Clear => Ok(self.cleared(Some(nexus))),
                     ProutAction::RegisterAndMove => self.out_move(nexus, &request, ports),
                     _ => self.out_preempt(nexus, &request),
                 }
@@ -210,10 +210,10 @@ impl Reservations {
         Ok(effects)
     }
 
-    /// CLEAR (SPC-4 5.13.11.2.7).
-    fn out_clear(&mut self, nexus: &NexusKey) -> Effects {
+    /// CLEAR (SPC-4 5.13.11.2.7), by a nexus or by nobody.
+    pub(super) fn cleared(&mut self, by: Option<&NexusKey>) -> Effects {
         let mut effects = Effects { changed: true, ..Effects::default() };
-        for entry in self.registrations.drain(..).filter(|entry| entry.nexus != *nexus) {
+        for entry in self.registrations.drain(..).filter(|entry| Some(&entry.nexus) != by) {
             effects.attend(&entry.nexus, AdditionalSense::RESERVATIONS_PREEMPTED);
         }
         self.held = None;

@@ -89,6 +89,26 @@ impl LogicalUnit {
         Ok(done.aborted.into_iter().map(|of| Effect::AbortTasks { of }).collect())
     }
 
+    /// Ends all persistent reservations on a draft, as CLEAR of a host does. How many registrations there were.
+    pub fn clear_reservations(&self, draft: &mut Draft) -> usize {
+        let before = draft.reservations.info().registrants.len();
+        let done = draft.reservations.clear();
+        draft.attentions.extend(done.attentions);
+        draft.changed |= done.changed;
+        draft.save |= done.save;
+        before
+    }
+
+    /// Ends a RESERVE of SPC-2, and tells who held the unit. Whether there was one.
+    pub fn end_legacy_reservation(&self) -> bool {
+        let mut state = self.state();
+        let Some(holder) = state.reservations.end_legacy() else { return false };
+        let held = state.nexuses.iter().filter(|nexus| *nexus.key() == holder);
+        held.for_each(|nexus| nexus.establish(AdditionalSense::RESERVATIONS_PREEMPTED));
+        self.refresh(&state);
+        true
+    }
+
     /// From now on the reservations are what the draft says; whom it concerns is told.
     pub fn install(&self, draft: Draft) {
         if !draft.changed {

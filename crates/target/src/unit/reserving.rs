@@ -71,6 +71,23 @@ pub(crate) async fn change(
     done.await
 }
 
+/// Ends all reservations, for an operator. How many registrations there were.
+///
+/// # Errors
+/// It cannot be saved: nothing has changed then.
+pub(crate) async fn clear(unit: &Unit) -> io::Result<usize> {
+    let _turn = unit.reserving.turn().await;
+    // It is not saved, and there are no registrations beside it.
+    unit.logical.end_legacy_reservation();
+    let mut draft = unit.logical.draft();
+    let registrations = unit.logical.clear_reservations(&mut draft);
+    if draft.is_to_save() && !mutants::is(Mutant::EarlyReservation) {
+        unit.save_reservations(draft.image()).await?;
+    }
+    unit.logical.install(draft);
+    Ok(registrations)
+}
+
 /// Makes all changes that have come until it is their turn.
 async fn make_all(unit: Arc<Unit>) {
     let _turn = match mutants::is(Mutant::NoTurn) {

@@ -5,6 +5,7 @@ mod image;
 mod legacy;
 mod libiscsi;
 mod model;
+mod operator;
 mod preempt;
 mod spec_i_pt;
 
