@@ -31,6 +31,9 @@ pub struct Registration {
     pub isid: String,
     /// The key that it has registered: sixteen hexadecimal digits.
     pub key: String,
+    /// Whom it is counted for: what was proved of the host that made it (`CHAP user NAME`, `address ADDRESS`), or its
+    /// name.
+    pub counted_for: String,
     /// Whether it holds the reservation, alone or with all others.
     pub holds: bool,
 }
@@ -64,6 +67,7 @@ impl From<member::Reservations> for Reservations {
             host: one.nexus.initiator.to_string(),
             isid: one.nexus.isid.iter().map(|byte| format!("{byte:02x}")).collect(),
             key: format!("{:016x}", one.key),
+            counted_for: one.owner.to_string(),
             holds: one.is_holder,
         };
         let registrations: Vec<_> = info.registrants.into_iter().map(registration).collect();

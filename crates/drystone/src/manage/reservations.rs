@@ -46,9 +46,11 @@ fn shown(of: &Reservations) -> String {
     let kept = if *persistent { ", kept over restarts" } else { "" };
     let row = |one: &Registration| {
         let holds = if one.holds { "yes" } else { "no" };
-        [one.host.clone(), one.isid.clone(), one.key.clone(), holds.to_owned()]
+        let key = one.key.trim_start_matches('0');
+        let port = one.isid.clone();
+        [one.host.clone(), port, format!("0x{key}"), holds.to_owned(), one.counted_for.clone()]
     };
-    let columns = [Text("HOST"), Text("PORT"), Text("KEY"), Text("HOLDS")];
+    let columns = [Text("HOST"), Text("PORT"), Text("KEY"), Text("HOLDS"), Text("COUNTED FOR")];
     let rows = table(columns, of.registrations.iter().map(row));
     format!("{rows}'{volume}': {held}; {count} of {count_max} registrations{kept}\n")
 }
@@ -90,9 +92,10 @@ mod tests {
         };
         assert_eq!(shown(&of), "'vm': no host has reserved it, and none is registered\n");
         let (host, isid, key) = ("iqn.a".to_owned(), "80".to_owned(), "0666".to_owned());
-        of.registrations = vec![Registration { host, isid, key, holds: true }];
+        let counted_for = "CHAP user bob".to_owned();
+        of.registrations = vec![Registration { host, isid, key, counted_for, holds: true }];
         (of.count, of.reservation) = (1, Some(ReservationType::ExclusiveAccess));
-        let wanted = "HOST   PORT  KEY   HOLDS\niqn.a  80    0666  yes\n'vm': it is reserved: exclusive access (only its \
+        let wanted = "HOST   PORT  KEY    HOLDS  COUNTED FOR\niqn.a  80    0x666  yes    CHAP user bob\n'vm': it is reserved: exclusive access (only its \
                       holder reads and writes); 1 of 512 registrations, kept over restarts\n";
         assert_eq!(shown(&of), wanted);
         assert!(question(&of).starts_with("End all reservations of 'vm' (1 registration)?"));

@@ -1,6 +1,8 @@
 //! What an operator sees of reservations, and how one ends them: hosts that are gone, or were never meant to be there,
 //! end none themselves.
 
+use std::sync::Arc;
+
 use super::{Effects, ReservationType, Reservations};
 use crate::nexus::NexusKey;
 
@@ -24,6 +26,8 @@ pub struct RegistrantInfo {
     pub nexus: NexusKey,
     /// Its key.
     pub key: u64,
+    /// Whom it is counted for.
+    pub owner: Arc<str>,
     /// It holds the reservation, alone or with all others.
     pub is_holder: bool,
 }
@@ -34,6 +38,7 @@ impl Reservations {
         let registrant = |entry: &super::Registration| RegistrantInfo {
             nexus: entry.nexus.clone(),
             key: entry.key,
+            owner: entry.owner.clone(),
             is_holder: self.is_holder(&entry.nexus),
         };
         ReservationsInfo {

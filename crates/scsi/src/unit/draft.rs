@@ -5,7 +5,7 @@ use super::LogicalUnit;
 use super::outcome::{Effect, Outcome};
 use crate::cdb::Command;
 use crate::nexus::NexusKey;
-use crate::reservation::{PersistentOut, Ports, Refusal, Reservations};
+use crate::reservation::{PersistentOut, Ports, Refusal, Registrar, Reservations};
 use crate::{AdditionalSense, Sense};
 
 /// The reservations of a unit as they will be. Dropped, it has never been.
@@ -53,11 +53,11 @@ impl LogicalUnit {
     pub fn persistent_out(
         &self,
         draft: &mut Draft,
-        nexus: &NexusKey,
+        by: impl Into<Registrar>,
         command: &Command,
         data_out: &[u8],
     ) -> Outcome {
-        match self.try_persistent_out(draft, nexus, command, data_out) {
+        match self.try_persistent_out(draft, by.into(), command, data_out) {
             Ok(effects) => Outcome { effects, ..Outcome::good() },
             Err(refusal) => refusal.into(),
         }
@@ -66,7 +66,7 @@ impl LogicalUnit {
     fn try_persistent_out(
         &self,
         draft: &mut Draft,
-        nexus: &NexusKey,
+        by: Registrar,
         command: &Command,
         data_out: &[u8],
     ) -> Result<Vec<Effect>, Refusal> {
@@ -82,7 +82,7 @@ impl LogicalUnit {
         let nexuses: Vec<NexusKey> =
             self.state().nexuses.iter().map(|nexus| nexus.key().clone()).collect();
         let ports = Ports { target_ports: &target_ports, nexuses: &nexuses };
-        let done = draft.reservations.persistent_out(nexus, &command, &ports)?;
+        let done = draft.reservations.persistent_out(by, &command, &ports)?;
         draft.attentions.extend(done.attentions);
         draft.changed |= done.changed;
         draft.save |= done.save;

@@ -27,7 +27,7 @@ pub(super) struct Unit {
 impl Unit {
     pub(super) fn out(
         &mut self,
-        from: &NexusKey,
+        from: impl Into<Registrar>,
         action: ProutAction,
         kind: u8,
         parameters: &[u8],
