@@ -100,6 +100,16 @@ fn a_volume_that_two_hosts_use_does_not_become_one_for_a_single_host() {
     assert_eq!(member.refused(&["volume", "set", "w", "--shared", "off"]), two);
     let off = list("access = [\"ip=127.0.0.1 for=both\"]\nshared = false");
     refused_by_file(&off);
+    // What leaves one of them there is no such change.
+    member.run(&[
+        "apply",
+        "-f",
+        &list(&format!("access = [\"iqn={DB} for=both\"]\nshared = false")),
+        "--yes",
+    ]);
+    let [db, web] = &mut hosts;
+    assert!(!is_ended(db) && is_ended(web));
+    member.run(&["volume", "set", "w", "--shared", "off"]);
     // So it is while they are logged in to a snapshot of another one.
     member.run(&["volume", "create", "s", "64M"]);
     member.run(&["snapshot", "create", "s", "now"]);
@@ -112,16 +122,6 @@ fn a_volume_that_two_hosts_use_does_not_become_one_for_a_single_host() {
     let refused = member.refused(&["volume", "access", "add", "s", "--ip", "127.0.0.1"]);
     assert_eq!(refused, two.replace("'w'", "snapshot 'now' of 's'"));
     drop(at_snapshot);
-    // What leaves one of them there is no such change.
-    member.run(&[
-        "apply",
-        "-f",
-        &list(&format!("access = [\"iqn={DB} for=both\"]\nshared = false")),
-        "--yes",
-    ]);
-    let [db, web] = &mut hosts;
-    assert!(!is_ended(db) && is_ended(web));
-    member.run(&["volume", "set", "w", "--shared", "off"]);
     member.stop();
 }
 
