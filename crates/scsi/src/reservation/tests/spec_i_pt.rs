@@ -139,7 +139,7 @@ fn the_first_command_of_a_host_does_not_take_all() {
     };
     let list = |count: u16| with_ids((0, 6), SPEC_I_PT, &(0..count).map(id).collect::<Vec<_>>());
     let full = illegal(AdditionalSense::INSUFFICIENT_REGISTRATION_RESOURCES);
-    assert_eq!(unit.out(&by, Register, 0, &list(511)), Err(full.clone()));
+    assert_eq!(unit.out(&by, Register, 0, &list(511)), Err(full));
     assert_eq!(unit.out(&by, Register, 0, &list(497)), Err(full));
     assert!(unit.out(&by, Register, 0, &list(7)).is_ok());
 }
