@@ -135,6 +135,8 @@ OldSecret      --test=wire  access_changes::another_secret
 NameAlone      --test=wire  access::a_user_of_the_server
 SecondHost     --test=wire  access::a_second_host
 ForgetFigures  --test=wire  figures::what_a_session_did
+OwnName        --test=wire  reservations::registrations_are_counted
+EarlyReservation --test=wire reservations::a_reservation_whose_end_cannot_be_saved
 LateBegin      --member     schedules::tests::no_moment_runs_twice
 OwnByName      --member     schedules::tests::no_moment_runs_twice
 CatchUp        --member     schedules::tests::no_moment_runs_twice
@@ -147,6 +149,7 @@ ForgetIntent   --member     running::tests::clones::a_start_completes
 OpenIntent     --member     running::tests::clones::a_half_made_volume_is_for_nobody
 NoOwnRoom      --member     settings::tests::what_units_keep_leaves_room
 TwoStay        --member     running::tests::one_host::a_volume_that_two
+VolumeAlone    --member     running::tests::one_host::a_snapshot_that_two
 LateRule       --member     running::tests::one_host::a_second_host_that_comes
 LoseDamaged    --member     data::remembered::tests::lines_that_do_not_read
 AnyInItsPlace  --member     opening::last_places::tests::what_lies_where

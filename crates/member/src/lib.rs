@@ -59,8 +59,8 @@ pub use login_request::{AccountRequest, AccountShown, CurrentLogins, TokenReques
 pub use logs::Logs;
 pub use records::{Log, Record};
 pub use reply::{
-    Answer, ConfigurationShown, Connection, DiskFigures, Figures, Registrations, Snapshot, Volume,
-    VolumeFigures,
+    Answer, ConfigurationShown, Connection, DiskFigures, Figures, Registrations, Reservations,
+    Snapshot, Volume, VolumeFigures,
 };
 pub use request::{ArrayRequest, DiskRequest, Request, SnapshotRequest, VolumeRequest};
 pub use running::{Asker, KeptSnapshot, Member, RequestError, Wish};
@@ -70,4 +70,7 @@ pub use schedule_request::{
 pub use serving::GRACE;
 pub use settings::{ArrayUnits, Hosts, KeptError, Unlisted};
 pub use stopped::stop_reason;
-pub use target::{CoreFigures, LATENCY_BOUNDS, Latency, PortalFigures, UnitFigures, WorkFigures};
+pub use target::{
+    CoreFigures, LATENCY_BOUNDS, Latency, PortalFigures, RegistrantInfo, ReservationType,
+    ReservationsInfo, UnitFigures, WorkFigures,
+};

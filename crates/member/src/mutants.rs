@@ -30,6 +30,8 @@ pub(crate) enum Mutant {
     OpenIntent,
     /// Leave two hosts at a volume that is to be one for a single host.
     TwoStay,
+    /// Look at the hosts of a volume alone, and not at those of its snapshots.
+    VolumeAlone,
     /// Let hosts come to it between the look at who is there and the new rule.
     LateRule,
     /// Write a list of disks over one that does not read in part.

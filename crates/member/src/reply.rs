@@ -8,7 +8,8 @@ use array::api::{
     SpaceInfo, VolumeInfo,
 };
 use target::{
-    ConnectionInfo, CoreFigures, Latency, PortalFigures, UnitFigures, UnitInfo, WorkFigures,
+    ConnectionInfo, CoreFigures, Latency, PortalFigures, ReservationsInfo, UnitFigures, UnitInfo,
+    WorkFigures,
 };
 
 use crate::access_request::{ChapUsers, PolicyShown, VolumeAccess};
@@ -27,6 +28,8 @@ pub enum Answer {
     Volume(Box<Volume>),
     /// Volumes.
     Volumes(Vec<Volume>),
+    /// The reservations of a volume.
+    Reservations(Box<Reservations>),
     /// A snapshot.
     Snapshot(Box<Snapshot>),
     /// Snapshots.
@@ -101,6 +104,28 @@ pub struct Registrations {
     pub hosts: Vec<(String, usize)>,
     /// How much is taken of the room that all volumes share, where that runs short and the volume holds some.
     pub shared_percent: Option<usize>,
+}
+
+/// The reservations of a volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reservations {
+    /// The volume.
+    pub volume: String,
+    /// Who holds it, and who is registered.
+    pub info: ReservationsInfo,
+}
+
+impl Reservations {
+    /// Who holds the volume.
+    pub(crate) fn in_words(&self) -> String {
+        let holders = self.info.registrants.iter().filter(|one| one.is_holder);
+        let mut holders = holders.map(|one| &one.nexus).chain(&self.info.legacy);
+        match (holders.next(), holders.count()) {
+            (None, _) => "held by nobody".to_owned(),
+            (Some(one), 0) => format!("held by {}", one.initiator),
+            (Some(one), more) => format!("held by {} and {more} more", one.initiator),
+        }
+    }
 }
 
 impl Registrations {

@@ -66,6 +66,10 @@ pub enum VolumeRequest {
     SetReadAhead { name: String, bytes: u32 },
     /// Let hosts of several names in at the same time, or one → [`super::reply::Volume`].
     SetShared { name: String, shared: bool },
+    /// → [`super::reply::Reservations`].
+    Reservations { name: String },
+    /// End all reservations, and tell the hosts that were registered → [`super::reply::Reservations`].
+    ClearReservations { name: String },
     /// Put it into the recycle bin.
     Delete { name: String },
     /// Take it out of there → [`super::reply::Volume`].
@@ -175,6 +179,8 @@ impl VolumeRequest {
             | Self::SetOnline { name, .. }
             | Self::SetReadAhead { name, .. }
             | Self::SetShared { name, .. }
+            | Self::Reservations { name }
+            | Self::ClearReservations { name }
             | Self::Delete { name }
             | Self::Undelete { name }
             | Self::Purge { name } => vec![name],

@@ -57,7 +57,7 @@ pub use config::{Config, Elsewhere, Limits, Redirect, TargetSpec, UnitSpec};
 pub use doors::GIVING_WAY_MAX;
 pub use figures::{LATENCY_BOUNDS, Latency, UnitFigures, WorkFigures};
 pub use portal::REFUSALS_MAX;
-pub use scsi::reservation::REGISTRATIONS_MAX;
+pub use scsi::reservation::{REGISTRATIONS_MAX, RegistrantInfo, ReservationType, ReservationsInfo};
 pub use server::{
     ConnectionInfo, CoreFigures, Figures, PortalFigures, Server, ShutdownError, StartError,
     TargetInfo, Targets, UnitInfo, UnitRegistrations,

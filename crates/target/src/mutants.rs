@@ -60,6 +60,8 @@ pub(crate) enum Mutant {
     NameAlone,
     /// Let several hosts use a target that is not shared.
     SecondHost,
+    /// Count registrations by the name that a host claims.
+    OwnName,
     /// Lose what a session has counted when it ends.
     ForgetFigures,
 }

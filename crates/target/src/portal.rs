@@ -9,7 +9,7 @@ use std::time::Duration;
 use ring::{Listener, Remote, Stream};
 
 use crate::login::{self, Admission};
-use crate::quiet::{FLOOD, quietly};
+use crate::quiet::{ACCEPT, FLOOD, quietly};
 use crate::shared::{Counted, Shared};
 
 /// Connections that the kernel keeps until they are accepted.
@@ -54,7 +54,7 @@ async fn accept_loop(shared: Arc<Shared>, listener: Listener) {
                 }
             }
             Err(error) => {
-                quietly!(FLOOD, warn, "cannot accept a connection: {error}");
+                quietly!(ACCEPT, warn, "cannot accept a connection: {error}");
                 // Out of file descriptors, mostly: the connection stays in the backlog.
                 ring::sleep(Duration::from_millis(100)).await;
             }

@@ -58,17 +58,23 @@ impl Quiet {
 }
 
 /// `quietly!(KIND, warn, "text {}", x)`: logs at most once in ten seconds per kind and says how many
-/// were held back.
+/// were held back. What is caused by peers, who need not even be let in, is logged under a target of its kind, so that
+/// whoever keeps what is logged can tell how much of it to keep.
 macro_rules! quietly {
-    ($kind:path, $level:ident, $($text:tt)+) => {
+    (LOGIN, $($rest:tt)+) => { quietly!(@LOGIN, "target::peers::login", $($rest)+) };
+    (PROTOCOL, $($rest:tt)+) => { quietly!(@PROTOCOL, "target::peers::protocol", $($rest)+) };
+    (STALL, $($rest:tt)+) => { quietly!(@STALL, "target::peers::stall", $($rest)+) };
+    (FLOOD, $($rest:tt)+) => { quietly!(@FLOOD, "target::peers::flood", $($rest)+) };
+    (@$kind:path, $target:expr, $level:ident, $($text:tt)+) => {
         if let Some(held_back) = $kind.may_say() {
             if held_back == 0 {
-                tracing::$level!($($text)+);
+                tracing::$level!(target: $target, $($text)+);
             } else {
-                tracing::$level!(held_back, $($text)+);
+                tracing::$level!(target: $target, held_back, $($text)+);
             }
         }
     };
+    ($kind:path, $($rest:tt)+) => { quietly!(@$kind, module_path!(), $($rest)+) };
 }
 pub(crate) use quietly;
 
@@ -78,6 +84,8 @@ pub(crate) static PROTOCOL: Quiet = Quiet::new();
 pub(crate) static SESSION: Quiet = Quiet::often(100);
 /// A login was refused.
 pub(crate) static LOGIN: Quiet = Quiet::new();
+/// A connection cannot be accepted.
+pub(crate) static ACCEPT: Quiet = Quiet::new();
 /// Too many connections.
 pub(crate) static FLOOD: Quiet = Quiet::new();
 /// A peer stopped reading, sending or answering.

@@ -5,6 +5,7 @@ mod error;
 mod events;
 mod http;
 mod printed;
+mod reservations;
 mod trust;
 mod way;
 
@@ -48,8 +49,7 @@ pub struct WhichEvents<'a> {
     pub last: Option<usize>,
 }
 
-/// The way to a running member. Each call is a connection of its own; what was asked for goes on when
-/// this process ends.
+/// The way to a running member. Each call is a connection of its own; what was asked for goes on without it.
 #[derive(Debug)]
 pub struct Client {
     way: Way,

@@ -209,7 +209,7 @@ pub(super) const METRICS: &[Metric] = &[
     gauge("drystone_volume_snapshots", VOLUME, "Snapshots of a volume", |f| {
         of_volumes(f, |v| v.snapshots.into())
     }),
-    gauge("drystone_volume_sessions", VOLUME, "Hosts that are logged in to a volume", |f| {
+    gauge("drystone_volume_sessions", VOLUME, "Sessions that hosts have with a volume", |f| {
         of_volumes(f, |v| v.sessions as f64)
     }),
     gauge(

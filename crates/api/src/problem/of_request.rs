@@ -32,7 +32,9 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         RequestError::NoSuchDisk(_) => Code::NoSuchDisk,
         RequestError::AmbiguousDisk { .. } => Code::WrongState,
         RequestError::WouldShrink(_) => Code::WouldLoseData,
-        RequestError::Sanitized(_) | RequestError::Cancelled => Code::WrongState,
+        RequestError::Sanitized(_)
+        | RequestError::ReservationsAway(_)
+        | RequestError::Cancelled => Code::WrongState,
         RequestError::SnapshotOnline { .. }
         | RequestError::HostsLoggedIn { .. }
         | RequestError::SeveralHosts { .. }

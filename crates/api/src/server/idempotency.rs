@@ -230,7 +230,7 @@ fn key_of(headers: &HeaderMap) -> Result<String, Problem> {
     key.map(str::to_owned).ok_or_else(|| {
         Problem::new(
             Code::BadRequest,
-            "Idempotency-Key does not read: send one of 1 to 255 letters and digits",
+            "Idempotency-Key does not read: send one of 1 to 255 printable ASCII characters",
         )
     })
 }

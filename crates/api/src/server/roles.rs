@@ -92,6 +92,8 @@ const LEAST: &[(&str, &str, Role)] = &[
     ("DELETE", "/v1/volumes/{name}/access/{number}", Administrator),
     ("GET", "/v1/volumes/{name}/changes", ReadOnly),
     ("POST", "/v1/volumes/{name}/purge", Operator),
+    ("GET", "/v1/volumes/{name}/reservations", ReadOnly),
+    ("POST", "/v1/volumes/{name}/reservations/clear", Operator),
     ("POST", "/v1/volumes/{name}/undelete", Operator),
 ];
 

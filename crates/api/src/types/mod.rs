@@ -15,6 +15,7 @@ mod figures;
 mod job;
 mod login;
 mod registrations;
+mod reservations;
 mod run;
 mod schedule;
 mod snapshot;
@@ -49,6 +50,7 @@ pub use login::{
     Account, AccountChange, CreatedToken, Interface, NewAccount, NewToken, Password, Role, Token,
 };
 pub use registrations::{Registrant, Registrations};
+pub use reservations::{Registration, ReservationType, Reservations};
 pub use run::{Run, RunKind, RunState};
 pub use schedule::{
     LastRun, NewSchedule, RunOutcome, Schedule, ScheduleChange, ScheduledVolume, Weekday, When,
@@ -85,6 +87,7 @@ pub(crate) struct Nothing;
 
 of_answer!(Volume, Volume(volume) => (*volume).into());
 of_answer!(List<Volume>, Volumes(all) => List(all.into_iter().map(Into::into).collect()));
+of_answer!(Reservations, Reservations(reservations) => (*reservations).into());
 of_answer!(Snapshot, Snapshot(snapshot) => (*snapshot).into());
 of_answer!(List<Snapshot>, Snapshots(all) => List(all.into_iter().map(Into::into).collect()));
 of_answer!(List<Extent>, Extents(all) => List(all.into_iter().map(Into::into).collect()));

@@ -21,6 +21,7 @@ pub(crate) mod notify;
 mod number;
 pub(crate) mod plan;
 pub(crate) mod refusal;
+pub(crate) mod reservations;
 pub(crate) mod run;
 pub(crate) mod san;
 pub(crate) mod schedule;

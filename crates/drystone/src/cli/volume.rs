@@ -2,6 +2,7 @@
 
 use crate::cli::access::{ACCESS_EXAMPLES, AccessCommand};
 use crate::cli::manage::{Confirm, Follow, MemberArgs};
+use crate::cli::reservations::{self, ReservationsCommand};
 use array::Level;
 use clap::{Args, Subcommand, ValueEnum};
 use member::spec::size;
@@ -117,6 +118,10 @@ pub(crate) enum VolumeCommand {
     /// Say who may use a volume and its snapshots.
     #[command(subcommand, after_long_help = ACCESS_EXAMPLES)]
     Access(AccessCommand),
+
+    /// Show and end what hosts have reserved of a volume.
+    #[command(subcommand, after_long_help = reservations::EXAMPLES)]
+    Reservations(ReservationsCommand),
 
     /// Serve a volume again.
     #[command(after_long_help = "Examples:\n  drystone volume online vm1")]

@@ -19,6 +19,9 @@ const ROOMS: [(&str, Kind); 4] = [
     ("target", Kind::TargetSaid),
 ];
 
+/// Before the kind of what peers of the target cause, in what it is logged under.
+const OF_PEERS: &str = "target::peers::";
+
 /// The events of the member of this process.
 static EVENTS: OnceLock<EventLog> = OnceLock::new();
 
@@ -82,7 +85,12 @@ impl Said {
             None => Event::of_array(kind, text),
         };
         let severity = if level == Level::ERROR { Severity::Error } else { Severity::Warning };
-        event.with_severity(severity).repeating(&same)
+        let event = event.with_severity(severity);
+        match target.strip_prefix(OF_PEERS) {
+            // They choose what is said, and need not even be let in.
+            Some(kind) => event.of_peers(kind),
+            None => event.repeating(&same),
+        }
     }
 }
 
@@ -140,27 +148,31 @@ mod tests {
         assert_eq!((stop.severity, stop.kind.as_str()), (Severity::Error, "array_said"));
     }
 
+    /// Whoever it is and whatever it says: strangers must not push out what happened to disks.
     #[test]
-    fn each_host_that_is_refused_again_and_again_is_one_event() {
+    fn what_peers_cause_is_one_event_for_each_kind() {
         static HERE: OnceLock<EventLog> = OnceLock::new();
         let dir = tempfile::tempdir().unwrap();
         let logs = member::Logs::open(dir.path()).unwrap();
         HERE.get_or_init(|| logs.events.clone());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(to(&HERE)), || {
-            for (held_back, port) in (40_000..40_500).enumerate() {
-                let (old, new) = (format!("10.0.0.9:{port}"), format!("[2001:db8::7]:{port}"));
-                tracing::warn!(target: "target::login", held_back, "refused a login from {old}: no");
-                tracing::warn!(target: "target::login", "refused a login from {new}: no");
-                tracing::warn!(target: "target::login", "refused a login from {new}: not that one");
+            for n in 0..500 {
+                let (login, peer) =
+                    (format!("no such target 'x{n}'"), format!("[2001:db8::{n:x}]:9"));
+                tracing::warn!(target: "target::peers::login", "refused a login from {peer}: {login}");
+                tracing::warn!(target: "target::peers::protocol", "dropped the connection of x{n} at {peer}");
+                tracing::warn!(target: "target::session", "{}: bad", n % 2);
             }
         });
         let events: Vec<String> =
             logs.events.after(0).iter().map(|record| record.what.text.clone()).collect();
         logs.end();
-        // The rest is counts, a minute later.
-        let [old, new, other] = &events[..] else { panic!("{} events", events.len()) };
-        assert_eq!(old, "refused a login from 10.0.0.9:40000: no, held_back 0");
-        assert_eq!(new, "refused a login from [2001:db8::7]:40000: no");
-        assert_eq!(other, "refused a login from [2001:db8::7]:40000: not that one");
+        let wanted = [
+            "refused a login from [2001:db8::0]:9: no such target 'x0'",
+            "dropped the connection of x0 at [2001:db8::0]:9",
+            "0: bad",
+            "1: bad",
+        ];
+        assert_eq!(events, wanted, "the rest is counts, an hour later");
     }
 }

@@ -33,6 +33,10 @@ fn row(entry: &AuditEntry) -> [String; 6] {
     let what = match entry.action {
         // Where many are counted together it has none.
         AuditAction::Change if !entry.operation.is_empty() => entry.operation.clone(),
+        // That of a login with a token is what was asked for with it.
+        action if !entry.operation.is_empty() => {
+            format!("{}: {}", action.word().replace('_', " "), entry.operation)
+        }
         action => action.word().replace('_', " "),
     };
     let times = match entry.count {
@@ -93,7 +97,10 @@ mod tests {
         ];
         assert_eq!(row(&entry("change", &root)), wanted.map(str::to_owned));
         let host = json!({"host": "iqn.a:b", "chap_user": "web", "account": null, "uid": null, "user": null, "pid": null});
-        let refused = AuditEntry { count: 9, ..entry("login_refused", &host) };
+        let token = row(&entry("login_refused", &root));
+        assert_eq!(token[1], "login refused: DELETE /v1/volumes/{name}", "what a token was for");
+        let operation = String::new();
+        let refused = AuditEntry { count: 9, operation, ..entry("login_refused", &host) };
         let row = row(&refused);
         assert_eq!((row[1].as_str(), row[2].as_str()), ("login refused", "iqn.a:b, CHAP user web"));
         assert!(row[5].ends_with(" (9 times)"));

@@ -13,6 +13,7 @@ pub(crate) mod logins;
 pub(crate) mod notify;
 mod password;
 mod progress;
+mod reservations;
 pub(crate) mod run;
 pub(crate) mod san;
 pub(crate) mod schedule;

@@ -1,6 +1,6 @@
 //! `drystone volume`.
 
-use super::{Desk, access, confirm::confirm};
+use super::{Desk, access, confirm::confirm, reservations};
 use crate::Failure;
 use crate::advice::access::for_nobody;
 use crate::cli::volume::{CacheWord, CreateArgs, Switch, VolumeArgs, VolumeCommand};
@@ -45,6 +45,7 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
             show(desk, |member| member.change_volume(&name, &change))
         }
         VolumeCommand::Access(command) => access::carry_out(desk, command),
+        VolumeCommand::Reservations(command) => reservations::carry_out(desk, command),
         VolumeCommand::Set { name, read_ahead, shared } => set(desk, &name, read_ahead, shared),
         VolumeCommand::Online { name } => serve(desk, &name, true),
         VolumeCommand::Offline { name, confirm: asked } => {
@@ -110,8 +111,20 @@ fn show_sized(
             false => String::new(),
         };
         let rounded = asked_bytes.map_or_else(String::new, |asked| rounded(asked, volume));
-        Ok(details(volume)? + &rounded + &nobody)
+        let mut shown = serde_json::to_value(volume)?;
+        if let Some(words) = shared_without_list(volume.hosts, volume.shared) {
+            shown["shared"] = words.into();
+        }
+        Ok(details(&shown)? + &rounded + &nobody)
     })
+}
+
+/// What holds where nobody has said whether several hosts may use a volume at the same time: only a list makes it one for a
+/// single host.
+fn shared_without_list(hosts: Hosts, shared: Option<bool>) -> Option<&'static str> {
+    let is_said = shared != Some(false);
+    let has_list = matches!(hosts, Hosts::Listed | Hosts::Nobody);
+    (!is_said && !has_list).then_some("yes, as it has no access list")
 }
 
 /// What is said of a volume that is larger than was asked for.
@@ -207,5 +220,23 @@ fn state(state: VolumeState) -> &'static str {
         VolumeState::Offline => "offline",
         VolumeState::Lost => "lost",
         VolumeState::Deleted => "deleted",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_without_a_list_is_not_said_to_be_for_one_host() {
+        let of = shared_without_list;
+        for hosts in [Hosts::Everybody, Hosts::Loopback, Hosts::Rule] {
+            assert!(of(hosts, Some(false)).is_some(), "{hosts:?}");
+            assert_eq!(of(hosts, Some(true)), None);
+            assert_eq!(of(hosts, None), None, "it is not known");
+        }
+        for hosts in [Hosts::Listed, Hosts::Nobody] {
+            assert_eq!(of(hosts, Some(false)), None, "{hosts:?}");
+        }
     }
 }

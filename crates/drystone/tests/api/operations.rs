@@ -87,9 +87,16 @@ fn volumes(tour: &mut Tour<'_>) {
     assert_eq!(renamed.json()["name"], "b");
     tour.call("PATCH", "/v1/volumes/b", Some(json!({"name": "a"})), 200);
 
+    let reservations = tour.call("GET", "/v1/volumes/a/reservations", None, 200).json();
+    assert_eq!((&reservations["count"], &reservations["count_max"]), (&json!(0), &json!(512)));
+    let cleared = tour.call("POST", "/v1/volumes/a/reservations/clear", None, 200).json();
+    assert_eq!(cleared, reservations);
+    tour.refused("GET", "/v1/volumes/x/reservations", None, 404, "no-such-volume");
+
     tour.refused("DELETE", "/v1/volumes/a", None, 409, "in-use");
     tour.refused("POST", "/v1/volumes/a/purge", None, 409, "not-in-recycle-bin");
     assert_eq!(change(tour, json!({"online": false}))["state"], "offline");
+    tour.refused("GET", "/v1/volumes/a/reservations", None, 409, "wrong-state");
     assert_eq!(change(tour, smaller)["size_bytes"], 64 << 20);
     tour.call("DELETE", "/v1/volumes/a", None, 204);
     let online = json!({"online": true});

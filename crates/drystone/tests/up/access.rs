@@ -110,6 +110,18 @@ fn a_volume_that_two_hosts_use_does_not_become_one_for_a_single_host() {
     let [db, web] = &mut hosts;
     assert!(!is_ended(db) && is_ended(web));
     member.run(&["volume", "set", "w", "--shared", "off"]);
+    // So it is while they are logged in to a snapshot of another one.
+    member.run(&["volume", "create", "s", "64M"]);
+    member.run(&["snapshot", "create", "s", "now"]);
+    member.run(&["snapshot", "online", "s", "now", "--writable"]);
+    let snapshot = member.json(&["snapshot", "list", "s"])[0]["iqn"].as_str().unwrap().to_owned();
+    let at_snapshot = [DB, WEB].map(|name| {
+        let host = Host::log_in_as(member.portal(), &snapshot, 1, &[0], (name, None));
+        host.expect("everybody may")
+    });
+    let refused = member.refused(&["volume", "access", "add", "s", "--ip", "127.0.0.1"]);
+    assert_eq!(refused, two.replace("'w'", "snapshot 'now' of 's'"));
+    drop(at_snapshot);
     member.stop();
 }
 

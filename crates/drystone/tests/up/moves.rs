@@ -136,3 +136,28 @@ fn files_of_an_earlier_version_are_taken_over_whenever_that_is_cut_off() {
     }
     member.stop();
 }
+
+#[test]
+fn an_operator_sees_and_ends_what_a_host_that_is_gone_has_reserved() {
+    let home = Home::files(2, "256M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "vm", "64M"]);
+    let mut holder = host(&member, "vm", HOLDER);
+    reserve(&mut holder, 5);
+    drop(holder);
+    let mut other = host(&member, "vm", OTHER);
+    assert_eq!(write(&mut other), Status::ReservationConflict);
+    let shown = member.run(&["volume", "reservations", "show", "vm"]);
+    let held = "'vm': it is reserved: write exclusive (only its holder writes); 1 of 512 registrations, kept over restarts";
+    assert!(shown.contains(HOLDER) && shown.trim_end().ends_with(held), "{shown}");
+    let asked = member.refused(&["volume", "reservations", "clear", "vm"]);
+    assert!(asked.contains("End all reservations of 'vm' (1 registration)?"), "{asked}");
+    let left = member.json(&["volume", "reservations", "clear", "vm", "--yes"]);
+    assert_eq!((&left["count"], &left["reservation"]), (&0.into(), &serde_json::Value::Null));
+    assert_eq!(write(&mut other), Status::Good);
+    let audit = member.json(&["audit"]).to_string();
+    assert!(audit.contains("/v1/volumes/vm/reservations/clear"), "{audit}");
+    let events = member.json(&["events"]).to_string();
+    assert!(events.contains("reservations_cleared"), "{events}");
+    member.stop();
+}

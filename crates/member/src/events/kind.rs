@@ -137,6 +137,8 @@ kinds! {
     CertificateNotUsed = "certificate_not_used", Error;
     /// Sessions were ended because access was changed.
     SessionsEnded = "sessions_ended", Warning;
+    /// An operator has ended the reservations of hosts.
+    ReservationsCleared = "reservations_cleared", Warning;
     /// Events do not reach a destination that they are to go on to.
     DestinationFailed = "destination_failed", Warning;
     /// They do again.

@@ -3,9 +3,11 @@
 mod changes;
 mod kind;
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
-use crate::records::{Fold, Log, Recorded, clipped};
+use crate::records::{Fold, Log, PAUSE, Recorded, clipped};
 
 pub(crate) use changes::Look;
 pub use group::destinations::Severity;
@@ -73,6 +75,12 @@ pub struct Event {
     pub same: Option<String>,
 }
 
+/// Before the kind of what peers cause.
+const OF_PEERS: &str = "of peers: ";
+
+/// How long what peers cause is only counted: a few lines an hour push out nothing for months.
+const PEERS_PAUSE: Duration = Duration::from_secs(60 * 60);
+
 /// The target under which critical events are logged, which the levels of a log know no word for.
 pub const CRITICAL: &str = "member::events::critical";
 
@@ -128,6 +136,19 @@ impl Event {
         Self { same: (same != self.text).then_some(same), ..self }
     }
 
+    /// The same, which repeats all that peers of the target cause of this kind, whatever the text says: it names whom
+    /// they claim to be, and what they sent.
+    #[must_use]
+    pub fn of_peers(self, kind: &str) -> Self {
+        Self { same: Some(format!("{OF_PEERS}{kind}")), ..self }
+    }
+
+    /// Whether hosts that are not let in can cause it as often as they like.
+    fn is_of_peers(&self) -> bool {
+        self.kind == Kind::SecondHostRefused.word()
+            || self.same.as_deref().is_some_and(|same| same.starts_with(OF_PEERS))
+    }
+
     /// The same, with another severity than is usual for its kind.
     #[must_use]
     pub fn with_severity(self, severity: Severity) -> Self {
@@ -145,6 +166,10 @@ impl Recorded for Event {
             Some(kind) if kind.is_once() => Fold::Never,
             _ => Fold::By(self.repeats()),
         }
+    }
+
+    fn pause(&self) -> Duration {
+        if self.is_of_peers() { PEERS_PAUSE } else { PAUSE }
     }
 
     /// So many things that go wrong in a minute are all told of.
@@ -212,6 +237,15 @@ mod tests {
             |text: &str| Event::about(Kind::DiskMissing, ObjectKind::Disk, "sda", text).fold();
         assert_eq!(lost("one reason"), lost("another"));
         assert_eq!(Event::of_member(Kind::MemberStarted, "it has").fold(), Fold::Never);
+    }
+
+    #[test]
+    fn what_peers_cause_is_folded_by_its_kind_and_for_longer() {
+        let of = |text: &str, kind| Event::of_array(Kind::TargetSaid, text).of_peers(kind);
+        assert_eq!(of("one", "login").fold(), of("another", "login").fold());
+        assert_ne!(of("one", "login").fold(), of("one", "stall").fold());
+        let said = Event::of_array(Kind::TargetSaid, "one");
+        assert_eq!((of("one", "login").pause(), said.pause()), (PEERS_PAUSE, PAUSE));
     }
 
     #[test]

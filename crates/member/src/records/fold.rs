@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::Recorded;
 
-/// How long what was recorded is only counted when it happens again.
-pub(super) const PAUSE: Duration = Duration::from_secs(60);
+/// How long what was recorded is only counted when it happens again, where nothing else is said.
+pub(crate) const PAUSE: Duration = Duration::from_secs(60);
 
 /// How repeats of something are recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,10 +27,18 @@ pub(super) struct Folds<T> {
 #[derive(Debug)]
 struct Counted<T> {
     since: Instant,
+    /// How long it is only counted.
+    pause: Duration,
     /// How often it happened since.
     more: u64,
     /// What happened last.
     last: T,
+}
+
+impl<T: Recorded> Counted<T> {
+    fn new(last: T, since: Instant) -> Self {
+        Self { since, pause: last.pause(), more: 0, last }
+    }
 }
 
 impl<T: Recorded> Folds<T> {
@@ -47,13 +55,12 @@ impl<T: Recorded> Folds<T> {
             return None;
         }
         if self.by_key.len() < T::FOLDS_MAX {
-            self.by_key.insert(key, Counted { since: now, more: 0, last: what.clone() });
+            self.by_key.insert(key, Counted::new(what.clone(), now));
             return Some(what);
         }
         let Some(others) = what.others() else { return Some(what) };
         let Fold::By(key) = others.fold() else { return Some(others) };
-        let new = Counted { since: now, more: 0, last: others.clone() };
-        let counted = self.by_key.entry(key).or_insert(new);
+        let counted = self.by_key.entry(key).or_insert_with(|| Counted::new(others, now));
         counted.more += times;
         None
     }
@@ -63,7 +70,7 @@ impl<T: Recorded> Folds<T> {
     pub(super) fn due(&mut self, now: Instant, is_end: bool) -> Vec<(T, u64)> {
         let mut due = Vec::new();
         self.by_key.retain(|_, counted| {
-            if !is_end && now.saturating_duration_since(counted.since) < PAUSE {
+            if !is_end && now.saturating_duration_since(counted.since) < counted.pause {
                 return true;
             }
             let is_again = counted.more > 0;
@@ -78,6 +85,6 @@ impl<T: Recorded> Folds<T> {
 
     /// When to ask for what is [due](Self::due) next.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.by_key.values().map(|counted| counted.since + PAUSE).min()
+        self.by_key.values().map(|counted| counted.since + counted.pause).min()
     }
 }

@@ -22,11 +22,13 @@ mod part;
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use files::Files;
-pub(crate) use fold::Fold;
+pub(crate) use fold::{Fold, PAUSE};
 pub use log::Log;
 pub(crate) use log::{Heard, not_written};
 
@@ -75,6 +77,11 @@ pub(crate) trait Recorded:
 
     /// How its repeats are recorded.
     fn fold(&self) -> Fold;
+
+    /// How long it is only counted when it happens again.
+    fn pause(&self) -> Duration {
+        PAUSE
+    }
 
     /// What is counted in its place, where too many kinds of repeats are told apart already; `None` if it
     /// is recorded by itself all the same.

@@ -6,6 +6,7 @@ use group::access::Record;
 use group::secrets::Secret;
 use group::settings::{ListChange, Settings, SettingsError, State, VolumeSettings, VolumeStep};
 
+use super::one_host::Which;
 use super::{Member, RequestError};
 use crate::access_request::{
     AccessRequest, ChapRequest, ChapUser, ChapUsers, Numbered, PolicyRequest, PolicyShown,
@@ -23,12 +24,13 @@ impl Member {
         let _turn = self.turn.take().await;
         self.complete(&name).await?;
         let id = self.find(&name)?.id;
-        let mut hold = None;
+        let mut holds = Vec::new();
         if let AccessRequest::Add { entry, .. } = &request
             && self.access_of(&self.find(&name)?)?.entries.is_none()
         {
             let access = Some(ListChange::Listed(vec![entry.clone()]));
-            hold = self.check_one_host(&name, &VolumeStep { access, shared: None }, &[]).await?;
+            let step = VolumeStep { access, shared: None };
+            holds = self.check_one_host((&name, Which::All), &step, &[]).await?;
         }
         let change = async move |settings: &mut Settings| match request {
             AccessRequest::List { .. } => Ok(()),
@@ -39,7 +41,7 @@ impl Member {
             AccessRequest::Clear { .. } => settings.clear_access(id).await,
         };
         let set = self.set(change).await;
-        drop(hold);
+        drop(holds);
         set?;
         self.shown_access(&name)
     }
@@ -49,7 +51,7 @@ impl Member {
         self.complete(name).await?;
         let id = self.find(name)?.id;
         let step = VolumeStep { access: None, shared: Some(shared) };
-        let _hold = self.check_one_host(name, &step, &[]).await?;
+        let _holds = self.check_one_host((name, Which::All), &step, &[]).await?;
         self.set(async move |settings: &mut Settings| settings.set_shared(id, shared).await).await
     }
 

@@ -22,6 +22,7 @@ use group::settings::{
 
 use super::access::bytes;
 use super::logins::unix_seconds;
+use super::one_host::Which;
 use super::{Member, RequestError};
 use crate::configuration_request::{
     AccountToDo, ConfigurationChange, ConfigurationRequest, NewVolume, ScheduleToDo, VolumeChange,
@@ -67,11 +68,10 @@ impl Member {
         self.check_volumes(&change)?;
         // One that goes offline has no hosts when the rules change.
         let mut holds = Vec::new();
-        for VolumeChange { name, set, .. } in
-            change.volumes.iter().filter(|volume| volume.set.online != Some(false))
-        {
+        for VolumeChange { name, set, .. } in &change.volumes {
             let step = VolumeStep { access: set.access.clone(), shared: set.shared };
-            holds.extend(self.check_one_host(name, &step, &change.policies).await?);
+            let which = if set.online == Some(false) { Which::Snapshots } else { Which::All };
+            holds.extend(self.check_one_host((name, which), &step, &change.policies).await?);
         }
         let mut made = Vec::new();
         if let Err(refusal) = self.store_configuration(&change, &mut made).await {

@@ -135,6 +135,9 @@ pub enum RequestError {
         /// Why.
         why: String,
     },
+    /// Reservations are seen and ended where the volume is served.
+    #[error("'{0}' is not served now: its reservations are shown and cleared while it is online")]
+    ReservationsAway(String),
     /// Two volumes would be one target.
     #[error("'{name}' would have the same iSCSI name as '{other}'")]
     SameTarget {
@@ -160,10 +163,12 @@ pub enum RequestError {
         hosts: usize,
     },
     /// One host at a time is asked for, and both would go on.
-    #[error("{} logged in to '{name}', {}", hosts_are(hosts.len()), listed(hosts))]
+    #[error("{} logged in to {}, {}", hosts_are(hosts.len()), what(name, snapshot.as_deref()), listed(hosts))]
     SeveralHosts {
         /// The volume.
         name: String,
+        /// Which of its snapshots they use, if it is one.
+        snapshot: Option<String>,
         /// Their names.
         hosts: Vec<String>,
     },
@@ -243,6 +248,14 @@ fn listed(names: &[String]) -> String {
         [one] => one.clone(),
         [one, two] => format!("{one} and {two}"),
         [one, two, more @ ..] => format!("{one}, {two} and {} more", more.len()),
+    }
+}
+
+/// A volume, or a snapshot of it.
+fn what(volume: &str, snapshot: Option<&str>) -> String {
+    match snapshot {
+        Some(snapshot) => format!("snapshot '{snapshot}' of '{volume}'"),
+        None => format!("'{volume}'"),
     }
 }
 

@@ -1,11 +1,13 @@
-//! Volumes that have hardly room for more registrations of persistent reservations: of their own, or of what all share.
+//! Reservations of hosts: who holds which, their end by an operator, and volumes that have hardly room for more
+//! registrations of persistent ones, of their own or of what all share.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use target::{REGISTRATIONS_MAX, UnitRegistrations};
 
-use super::Member;
-use crate::reply::Registrations;
+use super::{Member, RequestError};
+use crate::events::{Event, Kind, ObjectKind};
+use crate::reply::{Answer, Registrations, Reservations};
 
 /// From how much in percent on operators hear of it.
 const LOW_PERCENT: usize = 80;
@@ -14,6 +16,35 @@ impl Member {
     /// Those, by their serial numbers.
     pub(super) fn low_on_registrations(&self) -> BTreeMap<String, Registrations> {
         low(self.settings.shared_room(), self.serving.targets().registrations())
+    }
+
+    pub(super) fn show_reservations(&self, name: &str) -> Result<Answer, RequestError> {
+        let iqn = self.serving.names().volume(&self.find(name)?.name);
+        let targets = self.serving.targets();
+        let info = targets.reservations(&iqn);
+        let info = info.ok_or_else(|| RequestError::ReservationsAway(name.to_owned()))?;
+        Ok(Answer::Reservations(Box::new(Reservations { volume: name.to_owned(), info })))
+    }
+
+    /// Ends all reservations of a volume. Hosts that nobody lets in any more end none, and those that are let in cannot
+    /// end those of others that fence them off.
+    pub(super) async fn clear_reservations(&self, name: &str) -> Result<Answer, RequestError> {
+        // What is taken away meanwhile would take the old ones along.
+        let _turn = self.turn.take().await;
+        let Answer::Reservations(before) = self.show_reservations(name)? else {
+            return Err(RequestError::NoResult);
+        };
+        let iqn = self.serving.names().volume(name);
+        let registrations = self.serving.targets().clear_reservations(&iqn).await?;
+        if registrations > 0 || before.info.legacy.is_some() {
+            let text = format!(
+                "reservations of volume {name} were cleared by an operator: {registrations} registrations, {}",
+                before.in_words()
+            );
+            let event = Event::about(Kind::ReservationsCleared, ObjectKind::Volume, name, text);
+            self.events.tell(event);
+        }
+        self.show_reservations(name)
     }
 }
 

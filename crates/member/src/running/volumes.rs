@@ -18,6 +18,10 @@ impl Member {
         match request {
             VolumeRequest::List => return Ok(Answer::Volumes(self.all_volumes())),
             VolumeRequest::Show { name } => return self.show(&name),
+            VolumeRequest::Reservations { name } => return self.show_reservations(&name),
+            VolumeRequest::ClearReservations { name } => {
+                return self.clear_reservations(&name).await;
+            }
             _ => {}
         }
         let opens = matches!(request, VolumeRequest::SetOnline { online: true, .. });
@@ -51,7 +55,10 @@ impl Member {
     ) -> Result<Option<String>, RequestError> {
         let array = &self.array;
         Ok(match request {
-            VolumeRequest::List | VolumeRequest::Show { .. } => None,
+            VolumeRequest::List
+            | VolumeRequest::Show { .. }
+            | VolumeRequest::Reservations { .. }
+            | VolumeRequest::ClearReservations { .. } => None,
             VolumeRequest::Create(spec) => {
                 self.complete(&spec.name).await?;
                 self.check_free(&spec.name, None)?;

@@ -84,6 +84,24 @@ impl Host {
         self.issue(&[0x5f, 0, 0, 0, 0, 0, 0, 0, 24, 0], &list);
     }
 
+    /// RESERVE of the type Exclusive Access with a key that is registered. Does not wait for its end.
+    pub(crate) fn reserve(&mut self, key: u64) {
+        let mut list = [0; 24];
+        list[..8].copy_from_slice(&key.to_be_bytes());
+        self.issue(&[0x5f, 1, 3, 0, 0, 0, 0, 0, 24, 0], &list);
+    }
+
+    /// Writes the first block. The status, but for a unit attention, or `None` if the connection is over.
+    pub(crate) fn write(&mut self) -> Option<u8> {
+        loop {
+            self.issue(&[0x2a, 0, 0, 0, 0, 0, 0, 0, 1, 0], &[7; 512]);
+            match self.answer() {
+                Some(CHECK_CONDITION) => {}
+                other => return other,
+            }
+        }
+    }
+
     fn issue(&mut self, cdb: &[u8], writes: &[u8]) {
         let mut padded = [0; 16];
         padded[..cdb.len()].copy_from_slice(cdb);

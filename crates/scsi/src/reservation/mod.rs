@@ -19,6 +19,7 @@
 
 mod kind;
 mod legacy;
+mod operator;
 mod out;
 mod parameters;
 mod persist;
@@ -29,6 +30,7 @@ mod tests;
 mod transport_id;
 
 pub use kind::{Access, Effects, Refusal, ReservationType};
+pub use operator::{RegistrantInfo, ReservationsInfo};
 pub use parameters::PersistentOut;
 pub use persist::ImageError;
 pub use transport_id::{BadTransportId, TransportId};
@@ -47,6 +49,27 @@ pub const REGISTRATIONS_MAX: usize = 512;
 struct Registration {
     nexus: NexusKey,
     key: u64,
+    /// Whom it is counted for: what was proved of whoever made it.
+    owner: Arc<str>,
+}
+
+/// Who sends a PERSISTENT RESERVE OUT command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registrar {
+    /// By name, which is a claim.
+    pub nexus: NexusKey,
+    /// Whom its registrations are counted for: what has been proved of it, and its name where nothing has.
+    /// At most [`OWNER_BYTES_MAX`] bytes.
+    pub owner: Arc<str>,
+}
+
+/// Bytes of what registrations are counted for.
+pub const OWNER_BYTES_MAX: usize = 63;
+
+impl From<&NexusKey> for Registrar {
+    fn from(nexus: &NexusKey) -> Self {
+        Self { nexus: nexus.clone(), owner: nexus.initiator.clone() }
+    }
 }
 
 /// Who holds a persistent reservation (SPC-4 5.13.10).
@@ -207,11 +230,14 @@ impl Reservations {
         }
     }
 
-    /// Registers `nexus`, or gives it another key. The caller has checked that there is room.
-    fn register(&mut self, nexus: &NexusKey, key: u64) {
+    /// Registers `nexus` for `owner`, or gives it another key. The caller has checked that there is room.
+    fn register(&mut self, nexus: &NexusKey, key: u64, owner: &Arc<str>) {
         match self.registrations.iter_mut().find(|entry| entry.nexus == *nexus) {
             Some(entry) => entry.key = key,
-            None => self.registrations.push(Registration { nexus: nexus.clone(), key }),
+            None => {
+                let (nexus, owner) = (nexus.clone(), owner.clone());
+                self.registrations.push(Registration { nexus, key, owner });
+            }
         }
     }
 

@@ -1,13 +1,17 @@
 //! PERSISTENT RESERVE OUT (SPC-4 6.16): the service actions other than preempting.
 
 use super::parameters::{Destination, ListedPort, OutRequest, PersistentOut, SCOPE_LOGICAL_UNIT};
-use super::{Effects, Held, Holder, Ports, REGISTRATIONS_MAX, Refusal, Reservations, nexus_key};
+use super::{
+    Effects, Held, Holder, Ports, REGISTRATIONS_MAX, Refusal, Registrar, Reservations, nexus_key,
+};
 use crate::cdb::ProutAction;
 use crate::nexus::NexusKey;
 use crate::sense::{AdditionalSense, Sense, SenseKey};
 
-/// Registrations that every initiator may have, as long as there are any: one for each of its paths.
+/// Registrations that every owner may have, as long as there are any: one for each path of a host.
 const OWN_MIN: usize = 8;
+/// Registrations that are left to owners who have none yet: one is enough to take those of others away.
+const FIRST_MIN: usize = 16;
 /// Who registers others (SPEC_I_PT, REGISTER AND MOVE) leaves the rest to those who come themselves.
 const LISTED_MAX: usize = REGISTRATIONS_MAX / 4 * 3;
 
@@ -22,10 +26,12 @@ impl Reservations {
     /// REGISTRATION RESOURCES, INVALID RELEASE OF PERSISTENT RESERVATION.
     pub fn persistent_out(
         &mut self,
-        nexus: &NexusKey,
+        by: impl Into<Registrar>,
         command: &PersistentOut<'_>,
         ports: &Ports<'_>,
     ) -> Result<Effects, Refusal> {
+        let by = by.into();
+        let nexus = &by.nexus;
         if self.legacy.is_some() {
             return Err(Refusal::Conflict); // SPC-2 5.5.1: not even from the nexus that reserved
         }
@@ -33,7 +39,7 @@ impl Reservations {
         let persisted = self.persist;
         let mut effects = match request.action {
             ProutAction::Register | ProutAction::RegisterAndIgnoreExistingKey => {
-                self.out_register(nexus, &request, ports)
+                self.out_register(&by, &request, ports)
             }
             _ => {
                 if self.key_of(nexus) != Some(request.key) {
@@ -42,8 +48,8 @@ impl Reservations {
                 match request.action {
                     ProutAction::Reserve => self.out_reserve(nexus, &request),
                     ProutAction::Release => self.out_release(nexus, &request),
-                    ProutAction::Clear => Ok(self.out_clear(nexus)),
-                    ProutAction::RegisterAndMove => self.out_move(nexus, &request, ports),
+                    ProutAction::Clear => Ok(self.cleared(Some(nexus))),
+                    ProutAction::RegisterAndMove => self.out_move(&by, &request, ports),
                     _ => self.out_preempt(nexus, &request),
                 }
             }
@@ -58,10 +64,11 @@ impl Reservations {
     /// REGISTER and REGISTER AND IGNORE EXISTING KEY (SPC-4 5.13.7, tables 67 to 69).
     fn out_register(
         &mut self,
-        nexus: &NexusKey,
+        by: &Registrar,
         request: &OutRequest,
         ports: &Ports<'_>,
     ) -> Result<Effects, Refusal> {
+        let nexus = &by.nexus;
         let registered = self.is_registered(nexus);
         let siblings = siblings(nexus, request.all_target_ports, ports);
         if request.action == ProutAction::Register {
@@ -81,9 +88,9 @@ impl Reservations {
         let mut all = siblings;
         all.insert(0, nexus.clone());
         self.add_listed(&mut all, request, ports)?;
-        self.check_room(nexus, &all)?;
+        self.check_room(by, &all)?;
         for port in &all {
-            self.register(port, request.action_key);
+            self.register(port, request.action_key, &by.owner);
         }
         self.persist = request.persist;
         self.generation = self.generation.wrapping_add(1);
@@ -119,19 +126,22 @@ impl Reservations {
         Ok(())
     }
 
-    /// INSUFFICIENT REGISTRATION RESOURCES unless `by` can have all of `nexuses` registered. Nobody
-    /// takes what others need to fence him off: an initiator has no more than all others may still
-    /// have, but for [`OWN_MIN`] that everybody may, and registers others only in the first
-    /// [`LISTED_MAX`].
-    fn check_room(&self, by: &NexusKey, nexuses: &[NexusKey]) -> Result<(), Sense> {
-        let is_own = |nexus: &NexusKey| nexus.initiator == by.initiator;
+    /// INSUFFICIENT REGISTRATION RESOURCES unless `by` can have all of `nexuses` registered. Nobody takes what others need
+    /// to fence him off, under however many names: an owner has no more than all others may still have, but for
+    /// [`OWN_MIN`] that everybody may, and leaves [`FIRST_MIN`] to those who have none. It registers others only in the
+    /// first [`LISTED_MAX`].
+    fn check_room(&self, by: &Registrar, nexuses: &[NexusKey]) -> Result<(), Sense> {
+        let is_own = |nexus: &NexusKey| nexus.initiator == by.nexus.initiator;
         let (own, listed): (Vec<_>, Vec<_>) =
             nexuses.iter().filter(|nexus| !self.is_registered(nexus)).partition(|n| is_own(n));
         let all = self.registrations.len() + own.len() + listed.len();
-        let held = self.registrations.iter().filter(|one| is_own(&one.nexus)).count() + own.len();
+        let held = self.registrations.iter().filter(|one| one.owner == by.owner).count();
+        let (is_first, held) = (held == 0 && own.len() == 1, held + own.len());
         let may_own = own.is_empty()
-            || held <= OWN_MIN
-            || held <= REGISTRATIONS_MAX.saturating_sub(self.registrations.len());
+            || is_first
+            || all <= REGISTRATIONS_MAX - FIRST_MIN
+                && (held <= OWN_MIN
+                    || held <= REGISTRATIONS_MAX.saturating_sub(self.registrations.len()));
         let may_list = listed.is_empty() || all <= LISTED_MAX;
         let has_room = all <= REGISTRATIONS_MAX && may_own && may_list;
         has_room.then_some(()).ok_or_else(insufficient_resources)
@@ -210,10 +220,10 @@ impl Reservations {
         Ok(effects)
     }
 
-    /// CLEAR (SPC-4 5.13.11.2.7).
-    fn out_clear(&mut self, nexus: &NexusKey) -> Effects {
+    /// CLEAR (SPC-4 5.13.11.2.7), by a nexus or by nobody.
+    pub(super) fn cleared(&mut self, by: Option<&NexusKey>) -> Effects {
         let mut effects = Effects { changed: true, ..Effects::default() };
-        for entry in self.registrations.drain(..).filter(|entry| entry.nexus != *nexus) {
+        for entry in self.registrations.drain(..).filter(|entry| Some(&entry.nexus) != by) {
             effects.attend(&entry.nexus, AdditionalSense::RESERVATIONS_PREEMPTED);
         }
         self.held = None;
@@ -224,10 +234,11 @@ impl Reservations {
     /// REGISTER AND MOVE (SPC-4 5.13.8, table 70). The key has been checked.
     fn out_move(
         &mut self,
-        nexus: &NexusKey,
+        by: &Registrar,
         request: &OutRequest,
         ports: &Ports<'_>,
     ) -> Result<Effects, Refusal> {
+        let nexus = &by.nexus;
         let destination =
             request.destination.as_ref().expect("the parser fills it for REGISTER AND MOVE");
         let Some(kind) = self.reservation() else {
@@ -240,8 +251,8 @@ impl Reservations {
             return Err(Sense::invalid_field_in_parameter_list(8, None).into());
         }
         let target = move_target(nexus, destination, ports)?;
-        self.check_room(nexus, std::slice::from_ref(&target))?;
-        self.register(&target, request.action_key);
+        self.check_room(by, std::slice::from_ref(&target))?;
+        self.register(&target, request.action_key, &by.owner);
         self.held = Some(Held::new(kind, &target));
         let mut effects = Effects { changed: true, ..Effects::default() };
         if destination.unregister {

@@ -7,15 +7,14 @@
 //!  byte 0        4         6       7      8            12        16        20
 //!       +--------+---------+-------+------+------------+---------+---------+---
 //!       | "DPRS" | version | flags | type | PRGENERAT. | holder  | count   | entries ...
-//!       | magic  | 1       | 1:APTPL| 0: - |            | index   |         |
+//!       | magic  | 1 or 2  | 1:APTPL| 0: - |            | index   |         |
 //!       +--------+---------+-------+------+------------+---------+---------+---
 //!
-//!  entry 0       8      10      16       18
-//!       +--------+-------+-------+--------+------------+      after the last one:
-//!       | key    | target| ISID  | length | name of    |      +--------------------+
-//!       |        | port  |       | of name| initiator  |      | CRC-32C of all the |
-//!       +--------+-------+-------+--------+------------+      | bytes before it    |
-//!                                                             +--------------------+
+//!  entry 0       8      10      16       18                                   after the last one:
+//!       +--------+-------+-------+--------+------------+--------+--------+     +--------------------+
+//!       | key    | target| ISID  | length | name of    | length | owner  |     | CRC-32C of all the |
+//!       |        | port  |       | of name| initiator  | 1 byte |        |     | bytes before it    |
+//!       +--------+-------+-------+--------+------------+--------+--------+     +--------------------+
 //! ```
 //!
 //! 1. `type` is zero, with `holder` FFFF_FFFFh, if there is no reservation; else it is the TYPE
@@ -24,16 +23,22 @@
 //! 3. What [`Reservations`] promises of itself holds for the image: keys are not zero, no nexus
 //!    comes twice, a reservation has a registrant.
 //!
+//! 4. In version 1 entries end with the name, which is their owner; so it is written where that holds for
+//!    all. A name is the owner of length zero.
+//!
 //! A RESERVE of SPC-2 is not part of it: it ends with the nexus, and so with the power.
 
 use super::transport_id::NAME_BYTES_MAX;
 use super::{
-    Held, Holder, REGISTRATIONS_MAX, Registration, ReservationType, Reservations, nexus_key,
+    Held, Holder, OWNER_BYTES_MAX, REGISTRATIONS_MAX, Registration, ReservationType, Reservations,
+    nexus_key,
 };
 use crate::nexus::NexusKey;
 
 const MAGIC: [u8; 4] = *b"DPRS";
-const VERSION: u16 = 1;
+/// Written by releases that counted by name, and where that is all the same.
+const VERSION_BY_NAME: u16 = 1;
+const VERSION: u16 = 2;
 const FLAG_APTPL: u8 = 0x01;
 const NO_HOLDER: u32 = u32::MAX;
 const CRC_BYTES: usize = 4;
@@ -56,7 +61,7 @@ pub enum ImageError {
 }
 
 impl Reservations {
-    /// The image: see the module's drawing. At most about 123 KiB.
+    /// The image: see the module's drawing. At most about 153 KiB.
     pub fn to_bytes(&self) -> Vec<u8> {
         let index_of =
             |holder: &NexusKey| self.registrations.iter().position(|entry| entry.nexus == *holder);
@@ -68,18 +73,27 @@ impl Reservations {
         };
         let mut image = Vec::with_capacity(64 + self.registrations.len() * 64);
         image.extend(MAGIC);
-        image.extend(VERSION.to_be_bytes());
+        let is_by_name =
+            self.registrations.iter().all(|entry| entry.owner == entry.nexus.initiator);
+        let version = if is_by_name { VERSION_BY_NAME } else { VERSION };
+        image.extend(version.to_be_bytes());
         image.push(if self.persist { FLAG_APTPL } else { 0 });
         image.push(self.reservation().map_or(0, |kind| kind as u8));
         image.extend(self.generation.to_be_bytes());
         image.extend(holder.to_be_bytes());
         image.extend((self.registrations.len() as u32).to_be_bytes());
-        for Registration { nexus, key } in &self.registrations {
+        for Registration { nexus, key, owner } in &self.registrations {
             image.extend(key.to_be_bytes());
             image.extend(nexus.target_port.to_be_bytes());
             image.extend(nexus.isid);
             image.extend((nexus.initiator.len() as u16).to_be_bytes());
             image.extend(nexus.initiator.as_bytes());
+            if version == VERSION {
+                let owner = if *owner == nexus.initiator { "" } else { owner };
+                debug_assert!(owner.len() <= OWNER_BYTES_MAX);
+                image.push(owner.len() as u8);
+                image.extend(owner.as_bytes());
+            }
         }
         image.extend(crc32c(&image).to_be_bytes());
         image
@@ -97,7 +111,7 @@ impl Reservations {
         }
         let mut reader = Reader(&body[MAGIC.len()..]);
         let version = u16::from_be_bytes(reader.take()?);
-        if version != VERSION {
+        if ![VERSION_BY_NAME, VERSION].contains(&version) {
             return Err(ImageError::Version(version));
         }
         let [flags, kind] = reader.take()?;
@@ -112,7 +126,7 @@ impl Reservations {
             return Err(ImageError::Contents("more registrations than there may be"));
         }
         for _ in 0..count {
-            state.registrations.push(reader.registration()?);
+            state.registrations.push(reader.registration(version)?);
         }
         if !reader.0.is_empty() {
             return Err(ImageError::Contents("bytes after the last registration"));
@@ -149,7 +163,7 @@ impl Reader<'_> {
         Ok(*bytes)
     }
 
-    fn registration(&mut self) -> Result<Registration, ImageError> {
+    fn registration(&mut self, version: u16) -> Result<Registration, ImageError> {
         let key = u64::from_be_bytes(self.take()?);
         let target_port = u16::from_be_bytes(self.take()?);
         let isid = self.take()?;
@@ -157,11 +171,22 @@ impl Reader<'_> {
         if name_bytes == 0 || name_bytes > NAME_BYTES_MAX {
             return Err(ImageError::Contents("length of an initiator name"));
         }
-        let name = self.0.split_at_checked(name_bytes).ok_or(ImageError::Contents("cut short"))?;
-        self.0 = name.1;
-        let name = std::str::from_utf8(name.0)
-            .map_err(|_| ImageError::Contents("an initiator name that is not UTF-8"))?;
-        Ok(Registration { nexus: nexus_key(name, isid, target_port), key })
+        let nexus = nexus_key(self.text(name_bytes)?, isid, target_port);
+        let owner = match version {
+            VERSION_BY_NAME => "",
+            _ => {
+                let [owner_bytes] = self.take()?;
+                self.text(usize::from(owner_bytes))?
+            }
+        };
+        let owner = if owner.is_empty() { nexus.initiator.clone() } else { owner.into() };
+        Ok(Registration { nexus, key, owner })
+    }
+
+    fn text(&mut self, len_bytes: usize) -> Result<&str, ImageError> {
+        let cut = self.0.split_at_checked(len_bytes).ok_or(ImageError::Contents("cut short"))?;
+        self.0 = cut.1;
+        std::str::from_utf8(cut.0).map_err(|_| ImageError::Contents("a name that is not UTF-8"))
     }
 }
 

@@ -5,7 +5,7 @@ use super::LogicalUnit;
 use super::outcome::{Effect, Outcome};
 use crate::cdb::Command;
 use crate::nexus::NexusKey;
-use crate::reservation::{PersistentOut, Ports, Refusal, Reservations};
+use crate::reservation::{PersistentOut, Ports, Refusal, Registrar, Reservations};
 use crate::{AdditionalSense, Sense};
 
 /// The reservations of a unit as they will be. Dropped, it has never been.
@@ -53,11 +53,11 @@ impl LogicalUnit {
     pub fn persistent_out(
         &self,
         draft: &mut Draft,
-        nexus: &NexusKey,
+        by: impl Into<Registrar>,
         command: &Command,
         data_out: &[u8],
     ) -> Outcome {
-        match self.try_persistent_out(draft, nexus, command, data_out) {
+        match self.try_persistent_out(draft, by.into(), command, data_out) {
             Ok(effects) => Outcome { effects, ..Outcome::good() },
             Err(refusal) => refusal.into(),
         }
@@ -66,7 +66,7 @@ impl LogicalUnit {
     fn try_persistent_out(
         &self,
         draft: &mut Draft,
-        nexus: &NexusKey,
+        by: Registrar,
         command: &Command,
         data_out: &[u8],
     ) -> Result<Vec<Effect>, Refusal> {
@@ -82,11 +82,31 @@ impl LogicalUnit {
         let nexuses: Vec<NexusKey> =
             self.state().nexuses.iter().map(|nexus| nexus.key().clone()).collect();
         let ports = Ports { target_ports: &target_ports, nexuses: &nexuses };
-        let done = draft.reservations.persistent_out(nexus, &command, &ports)?;
+        let done = draft.reservations.persistent_out(by, &command, &ports)?;
         draft.attentions.extend(done.attentions);
         draft.changed |= done.changed;
         draft.save |= done.save;
         Ok(done.aborted.into_iter().map(|of| Effect::AbortTasks { of }).collect())
+    }
+
+    /// Ends all persistent reservations on a draft, as CLEAR of a host does. How many registrations there were.
+    pub fn clear_reservations(&self, draft: &mut Draft) -> usize {
+        let before = draft.reservations.info().registrants.len();
+        let done = draft.reservations.clear();
+        draft.attentions.extend(done.attentions);
+        draft.changed |= done.changed;
+        draft.save |= done.save;
+        before
+    }
+
+    /// Ends a RESERVE of SPC-2, and tells who held the unit. Whether there was one.
+    pub fn end_legacy_reservation(&self) -> bool {
+        let mut state = self.state();
+        let Some(holder) = state.reservations.end_legacy() else { return false };
+        let held = state.nexuses.iter().filter(|nexus| *nexus.key() == holder);
+        held.for_each(|nexus| nexus.establish(AdditionalSense::RESERVATIONS_PREEMPTED));
+        self.refresh(&state);
+        true
     }
 
     /// From now on the reservations are what the draft says; whom it concerns is told.

@@ -31,7 +31,7 @@ use crate::alua::{AccessState, Changed, PortGroups};
 use crate::mode::ModePages;
 use crate::nexus::NexusKey;
 use crate::referrals::ReferralMap;
-use crate::reservation::{ImageError, Reservations};
+use crate::reservation::{ImageError, Reservations, ReservationsInfo};
 use gate::Gate;
 use known_ports::KnownPorts;
 use sanitize::Readiness;
@@ -258,6 +258,11 @@ impl LogicalUnit {
     /// [`REGISTRATIONS_MAX`](crate::reservation::REGISTRATIONS_MAX).
     pub fn registrants(&self) -> BTreeMap<Arc<str>, usize> {
         self.state().reservations.registrants()
+    }
+
+    /// The reservations as an operator sees them.
+    pub fn reservations(&self) -> ReservationsInfo {
+        self.state().reservations.info()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -1,15 +1,19 @@
 //! Commands that the SCSI model answers from its own state, and what their effects ask of us.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use iscsi::chap::Credentials;
 use scsi::cdb::Command;
+use scsi::reservation::{OWNER_BYTES_MAX, Registrar};
 use scsi::unit::{ControlContext, Effect, Outcome as Done, execute_absent};
 use scsi::{Sense, Status};
 
 use crate::mutants::{self, Mutant};
 use crate::outcome::{Doing, Outcome, failed};
 use crate::session::{Answer, Scope, Task, abort_everywhere};
+use crate::share::network;
 use crate::unit::{self, Unit};
 
 pub(super) async fn run(task: &Rc<Task>) -> Outcome {
@@ -39,8 +43,23 @@ pub(super) async fn run(task: &Rc<Task>) -> Outcome {
 /// PERSISTENT RESERVE OUT; `None` if the core ends before it is made.
 async fn change_reservations(task: &Rc<Task>) -> Option<Done> {
     let list = task.take_data().as_deref().unwrap_or_default().to_vec();
-    let key = task.place.nexus.key().clone();
-    unit::change_reservations(&task.place.unit, key, task.command, list).await
+    let (nexus, conn) = (task.place.nexus.key().clone(), task.conn());
+    let owner = match mutants::is(Mutant::OwnName) {
+        true => nexus.initiator.clone(),
+        false => owner(conn.proved.as_deref(), conn.peer.ip()),
+    };
+    let by = Registrar { nexus, owner };
+    unit::change_reservations(&task.place.unit, by, task.command, list).await
+}
+
+/// Whom registrations are counted for: a name is a claim, and costs nothing.
+fn owner(proved: Option<&Credentials>, from: IpAddr) -> Arc<str> {
+    let mut owner = match proved {
+        Some(credentials) => format!("CHAP user {}", credentials.user()),
+        None => format!("address {}", network(from)),
+    };
+    owner.truncate(owner.floor_char_boundary(OWNER_BYTES_MAX));
+    owner.into()
 }
 
 async fn execute(task: &Rc<Task>) -> Done {

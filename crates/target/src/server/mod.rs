@@ -2,6 +2,7 @@
 
 mod connections;
 mod figures;
+mod reservations;
 mod targets;
 
 use std::io;

@@ -3,6 +3,8 @@
 mod table;
 mod target;
 
+use std::io;
+
 use block::BlockError;
 use iscsi::text::NameError;
 use thiserror::Error;
@@ -47,6 +49,14 @@ pub enum TargetError {
     /// work for them.
     #[error("the disks of {0} still work on what hosts asked for")]
     Busy(String),
+    /// A change of reservations could not be saved, and was not made.
+    #[error("nothing was changed, as the reservations of {unit} cannot be saved: {source}")]
+    Unsaved {
+        /// The unit's name.
+        unit: String,
+        /// Why.
+        source: io::Error,
+    },
     /// Writes that were accepted without a promise of durability may be lost.
     #[error("{unit} could not be flushed: {source}")]
     Flush {

@@ -23,7 +23,7 @@ use crate::tokens::UnitTokens;
 
 use reserving::Reserving;
 
-pub(crate) use reserving::change as change_reservations;
+pub(crate) use reserving::{change as change_reservations, clear as clear_reservations};
 
 /// PRODUCT REVISION LEVEL has room for four characters, as in `0.1`.
 const REVISION: &str =

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ring::OneshotSender;
 use ring::wait::{Guard, Turn};
 use scsi::cdb::Command;
-use scsi::nexus::NexusKey;
+use scsi::reservation::Registrar;
 use scsi::unit::{Draft, Outcome as Done};
 use scsi::{AdditionalSense, Sense, SenseKey};
 
@@ -30,7 +30,7 @@ pub(crate) struct Reserving {
 /// One command.
 #[derive(Debug)]
 struct Change {
-    nexus: NexusKey,
+    by: Registrar,
     command: Command,
     list: Vec<u8>,
     answer: OneshotSender<Done>,
@@ -55,20 +55,37 @@ impl Reserving {
     }
 }
 
-/// Lets a change be made that `nexus` asks for with `command` and its parameter `list`; `None` if the core
+/// Lets a change be made that is asked for with `command` and its parameter `list`; `None` if the core
 /// ends before.
 pub(crate) async fn change(
     unit: &Arc<Unit>,
-    nexus: NexusKey,
+    by: Registrar,
     command: Command,
     list: Vec<u8>,
 ) -> Option<Done> {
     let (answer, done) = ring::oneshot();
-    if unit.reserving.enter(Change { nexus, command, list, answer }) {
+    if unit.reserving.enter(Change { by, command, list, answer }) {
         // By itself: it is for others, too.
         ring::spawn(make_all(unit.clone()));
     }
     done.await
+}
+
+/// Ends all reservations, for an operator. How many registrations there were.
+///
+/// # Errors
+/// It cannot be saved: nothing has changed then.
+pub(crate) async fn clear(unit: &Unit) -> io::Result<usize> {
+    let _turn = unit.reserving.turn().await;
+    // It is not saved, and there are no registrations beside it.
+    unit.logical.end_legacy_reservation();
+    let mut draft = unit.logical.draft();
+    let registrations = unit.logical.clear_reservations(&mut draft);
+    if draft.is_to_save() && !mutants::is(Mutant::EarlyReservation) {
+        unit.save_reservations(draft.image()).await?;
+    }
+    unit.logical.install(draft);
+    Ok(registrations)
 }
 
 /// Makes all changes that have come until it is their turn.
@@ -119,7 +136,7 @@ impl Unsaved {
 async fn make(unit: &Unit, changes: Vec<Change>) -> Result<(), Unsaved> {
     let mut draft = unit.logical.draft();
     let run = |draft: &mut Draft, change: &Change| {
-        unit.logical.persistent_out(draft, &change.nexus, &change.command, &change.list)
+        unit.logical.persistent_out(draft, change.by.clone(), &change.command, &change.list)
     };
     let done: Vec<_> = changes.iter().map(|change| run(&mut draft, change)).collect();
     let (is_to_save, image) = (draft.is_to_save(), draft.image());

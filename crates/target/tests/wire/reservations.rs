@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use block::testing::{Fault, Operation, Rule};
 use iscsi::pdu::LoginStatus;
-use target::{FileStore, Record};
+use target::{FileStore, REGISTRATIONS_MAX, Record, TargetError};
 
 use crate::common::{
-    A_MOMENT, Command, Connection, HeldStore, Login, NoLogin, Rig, config, faulty, mode_select,
-    on_core, pattern, ram, reserve_in, reserve_list, reserve_out, target_of, wait_until,
+    A_MOMENT, Command, Connection, HeldStore, IQN, Login, NoLogin, Rig, config, faulty,
+    mode_select, on_core, pattern, ram, reserve_in, reserve_list, reserve_out, target_of,
+    wait_until,
 };
 
 const SECOND: &str = "iqn.2026-11.dev.drystone:second";
@@ -236,8 +237,10 @@ fn a_unit_attention_comes_once_to_each_nexus_whichever_connection_asks() {
     let login = crate::common::Login::new("host");
     let mut b = login.joining(&a, 1).connect(rig.portal()).unwrap();
     let mut other = rig.ready("other");
-    let protect = [0, 0, 0, 0, 0x0a, 0x0a, 0x20, 0x10, 0x08, 0x40, 0, 0, 0, 0, 0, 0];
-    other.run(&Command::new(mode_select(16)).writing(&protect)).good();
+    // WCE=0 in the caching page.
+    let mut uncached = [0; 24];
+    uncached[4..7].copy_from_slice(&[0x08, 0x12, 0]);
+    other.run(&Command::new(mode_select(24)).writing(&uncached)).good();
     // INQUIRY neither reports nor clears it.
     a.expect_alive();
     assert_eq!(b.run(&Command::read(0, 1)).check(), (0x06, 0x2a, 0x01));
@@ -342,6 +345,63 @@ fn a_reservation_that_cannot_be_saved_fails() {
     let command = Command::new(reserve_out(REGISTER, 0)).writing(&reserve_list(0, 0xaaaa, true));
     assert_ne!(host.run(&command).status, 0);
     assert_eq!(keys(&mut host), []);
+}
+
+/// Nor has its end by an operator, which none of its hosts would know of after a loss of power.
+#[test]
+fn a_reservation_whose_end_cannot_be_saved_stands() {
+    let state = tempfile::tempdir().unwrap();
+    let path = state.path().to_owned();
+    let rig = Rig::restart(config([ram()]), state);
+    let mut host = rig.ready("host");
+    let mut other = rig.ready("other");
+    register(&mut host, 0xaaaa, true);
+    reserve(&mut host, RESERVE, EXCLUSIVE_ACCESS, &reserve_list(0xaaaa, 0, false));
+    let clear =
+        || on_core(rig.server(), |targets| async move { targets.clear_reservations(IQN).await });
+    std::fs::rename(&path, path.with_extension("away")).unwrap();
+    assert!(matches!(clear(), Err(TargetError::Unsaved { .. })));
+    assert_eq!(other.run(&write(1)).status, CONFLICT);
+    std::fs::rename(path.with_extension("away"), &path).unwrap();
+    assert_eq!(clear().unwrap(), 1);
+    other.run(&write(2)).good();
+    assert_eq!(host.run(&write(3)).check(), (0x06, 0x2a, 0x03), "RESERVATIONS PREEMPTED");
+    assert_eq!(clear().unwrap(), 0, "there is nothing more");
+    // A RESERVE of SPC-2 ends, too.
+    let mut reserve_6 = [0; 16];
+    reserve_6[0] = 0x16;
+    other.run(&Command::new(reserve_6)).good();
+    assert_eq!(host.run(&write(4)).status, CONFLICT);
+    clear().unwrap();
+    host.run(&write(5)).good();
+}
+
+/// A name is a claim, and costs nothing: who comes under a thousand of them leaves to others what it takes to fence him
+/// off.
+#[test]
+fn registrations_are_counted_for_what_is_proved_and_not_for_a_name() {
+    let rig = Rig::ram();
+    let come = |login: Login| {
+        let mut host = login.connect(rig.portal()).unwrap();
+        while host.run(&Command::new([0; 16])).status != 0 {}
+        host
+    };
+    let registers = |host: &mut Connection| {
+        let list = reserve_list(0, 0x666, true);
+        host.run(&Command::new(reserve_out(REGISTER, 0)).writing(&list)).status == 0
+    };
+    let evil = |n: usize| come(Login::new(&format!("evil{n}")));
+    let half = REGISTRATIONS_MAX / 2;
+    assert_eq!((0..=half).filter(|n| registers(&mut evil(*n))).count(), half);
+    reserve(&mut evil(0), RESERVE, EXCLUSIVE_ACCESS, &reserve_list(0x666, 0, true));
+    // From another address, or as a user: somebody else.
+    let mut good = come(Login::new("evil0").from(2));
+    assert_eq!(good.run(&write(1)).status, 0, "it has taken the name, and the nexus");
+    let mut good = come(Login::new("good").from(2));
+    assert_eq!(good.run(&write(1)).status, CONFLICT);
+    assert!(registers(&mut good));
+    reserve(&mut good, CLEAR, 0, &reserve_list(0x666, 0, true));
+    good.run(&write(1)).good();
 }
 
 /// What is being saved is in nobody's way and seen by nobody, and if it cannot be saved it has never been:

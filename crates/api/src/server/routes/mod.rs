@@ -16,6 +16,7 @@ mod figures;
 mod interface;
 mod metrics;
 mod policies;
+mod reservations;
 mod runs;
 mod schedules;
 mod snapshots;
@@ -54,6 +55,8 @@ fn all() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(volumes::show_volume, volumes::change_volume, volumes::delete_volume))
         .routes(routes!(volumes::undelete_volume))
         .routes(routes!(volumes::purge_volume))
+        .routes(routes!(reservations::show_reservations))
+        .routes(routes!(reservations::clear_reservations))
         .routes(routes!(volumes::list_changes))
         .routes(routes!(access::show_access, access::add_access, access::clear_access))
         .routes(routes!(access::remove_access))

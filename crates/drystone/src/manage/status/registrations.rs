@@ -9,8 +9,8 @@ const NAMED_MAX: usize = 3;
 const LOW_PERCENT: usize = 80;
 
 /// What lets more hosts in.
-const REMEDY: &str = "from a host that is registered, take those off that are gone for good ('sg_persist --out --preempt', \
-                      or '--clear' for all)";
+const REMEDY: &str = "from a host that is registered, take those off that are gone for good ('sg_persist --out --preempt'), \
+                      or end all of them ('drystone volume reservations clear')";
 
 /// A sentence for each volume that has hardly room, and one for the room that all share.
 pub(super) fn low(volumes: &[Volume]) -> Vec<String> {

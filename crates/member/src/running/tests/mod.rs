@@ -6,6 +6,7 @@ mod costs;
 mod faults;
 mod first;
 mod one_host;
+mod reservations;
 mod room;
 
 use std::time::{Duration, Instant};

@@ -11,7 +11,7 @@ use crate::access_request::AccessRequest;
 use crate::configuration_request::{
     ConfigurationChange, ConfigurationRequest, VolumeChange, VolumeSet,
 };
-use crate::request::{Request, VolumeRequest};
+use crate::request::{Request, SnapshotRequest, VolumeRequest};
 use crate::running::RequestError;
 use crate::testing::{Host, Rig, Silent};
 
@@ -28,7 +28,7 @@ fn change(rig: &Rig, set: VolumeSet) -> Result<(), RequestError> {
 
 fn hosts_named(refused: Result<(), RequestError>) -> Vec<String> {
     match refused {
-        Err(RequestError::SeveralHosts { name, hosts }) if name == "w" => hosts,
+        Err(RequestError::SeveralHosts { name, snapshot: None, hosts }) if name == "w" => hosts,
         other => panic!("{other:?}"),
     }
 }
@@ -68,6 +68,45 @@ fn a_volume_that_two_hosts_use_stays_shared() {
     assert_eq!(hosts_named(set_shared(&rig, false)), both);
     change(&rig, VolumeSet { online: Some(false), ..alone(None) }).expect("it goes offline");
     drop(again);
+    rig.stop();
+}
+
+/// A snapshot that hosts write to is for whom its volume is for, and as many of them.
+#[test]
+fn a_snapshot_that_two_hosts_write_to_keeps_its_volume_shared() {
+    let home = tempfile::tempdir().expect("a directory");
+    let (rig, portal) = Rig::start_for_all(home.path(), &home.path().join("data"), None);
+    rig.create("w");
+    let ask = |request| rig.ask(Request::Snapshot(request)).expect("it is done");
+    let (volume, name) = (|| "w".to_owned(), || "s".to_owned());
+    ask(SnapshotRequest::Create { volumes: vec![volume()], name: Some(name()) });
+    ask(SnapshotRequest::SetWritable { volume: volume(), name: name(), fresh: false });
+    let target = rig.with(async move |member| member.serving().names().snapshot("w", "s"));
+    let both = ["a", "b"].map(host);
+    let log_in = |name: &String| Host::log_in(portal, name, &target);
+    let of_snapshot = |refused: Result<(), RequestError>| match refused {
+        Err(RequestError::SeveralHosts { name, snapshot: Some(snapshot), hosts }) => {
+            assert_eq!((name, snapshot), (volume(), "s".to_owned()));
+            hosts
+        }
+        other => panic!("{other:?}"),
+    };
+    let add = |words: &str| {
+        let entry = Entry::Record(words.parse().expect("a record"));
+        rig.ask(Request::Access(AccessRequest::Add { volume: volume(), entry })).map(drop)
+    };
+    set_shared(&rig, true).expect("nobody is there");
+    add("ip=127.0.0.1 for=both").expect("it is shared");
+    let mut hosts = both.clone().map(|name| log_in(&name).expect("all are let in"));
+    assert_eq!(of_snapshot(set_shared(&rig, false)), both);
+    let alone = |access| VolumeSet { shared: Some(false), access, ..VolumeSet::default() };
+    assert_eq!(of_snapshot(change(&rig, alone(None))), both);
+    let offline = VolumeSet { online: Some(false), ..alone(None) };
+    assert_eq!(of_snapshot(change(&rig, offline)), both, "the snapshot stays online");
+    assert!(hosts.iter_mut().all(|host| host.test() == Some(0)), "nothing was changed");
+    change(&rig, alone(Some(ListChange::Listed(vec![entry("b")])))).expect("one goes");
+    let [a, b] = &mut hosts;
+    assert_eq!((a.test(), b.test()), (None, Some(0)));
     rig.stop();
 }
 

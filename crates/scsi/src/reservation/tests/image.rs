@@ -34,6 +34,23 @@ fn the_first_bytes_are_as_drawn() {
     assert_eq!(image[20..38], [0, 0, 0, 0, 0, 0, 0, 10, 0, 1, 0x40, 0, 0, 0, 0, 0, 0, 30]);
 }
 
+/// Whom registrations are counted for is kept. Earlier releases read what has them counted by name, as they did.
+#[test]
+fn owners_that_are_not_the_names_make_another_version() {
+    let mut unit = Unit { state: persistent(WriteExclusive) };
+    assert_eq!(unit.state.to_bytes()[5], 1);
+    let by = Registrar { nexus: nexus(7), owner: "CHAP user bob".into() };
+    let list = basic((0, 7), 1);
+    let _ = unit.out(by, ProutAction::Register, 0, &list).unwrap();
+    let image = unit.state.to_bytes();
+    assert_eq!(image[5], 2);
+    let back = Reservations::from_bytes(&image).unwrap();
+    assert!(same(&back, &unit.state));
+    let owners: Vec<_> = back.info().registrants.iter().map(|one| one.owner.to_string()).collect();
+    assert_eq!(owners[2..], [nexus(2).initiator.to_string(), "CHAP user bob".to_owned()]);
+    assert!(matches!(sealed(image, |b| b[5] = 1), Err(ImageError::Contents(_))));
+}
+
 #[test]
 fn power_on_keeps_what_aptpl_asked_to_keep() {
     let mut kept = persistent(WriteExclusive);
@@ -62,7 +79,7 @@ fn contents_that_cannot_be_are_refused() {
     let contradicts =
         |change: fn(&mut Vec<u8>)| matches!(sealed(image(), change), Err(ImageError::Contents(_)));
     assert_eq!(sealed(image(), |b| b[0] = b'X'), Err(ImageError::Magic));
-    assert_eq!(sealed(image(), |b| b[5] = 2), Err(ImageError::Version(2)));
+    assert_eq!(sealed(image(), |b| b[5] = 3), Err(ImageError::Version(3)));
     assert!(contradicts(|b| b[7] = 2), "unknown type");
     assert!(contradicts(|b| b[7] = 0), "a holder and no reservation");
     assert!(contradicts(|b| b[7] = 7), "a single holder of an all registrants type");

@@ -5,6 +5,7 @@ mod image;
 mod legacy;
 mod libiscsi;
 mod model;
+mod operator;
 mod preempt;
 mod spec_i_pt;
 
@@ -26,7 +27,7 @@ pub(super) struct Unit {
 impl Unit {
     pub(super) fn out(
         &mut self,
-        from: &NexusKey,
+        from: impl Into<Registrar>,
         action: ProutAction,
         kind: u8,
         parameters: &[u8],

@@ -128,6 +128,22 @@ fn who_lists_others_leaves_a_quarter_to_those_who_come_themselves() {
     assert_eq!(comes.count(), 100);
 }
 
+/// Who has nothing yet may take one of the last, and not all of them at once.
+#[test]
+fn the_first_command_of_a_host_does_not_take_all() {
+    let mut unit = Unit::default();
+    let by = nexus_key("iqn.greedy", [0; 6], 1);
+    let id = |n: u16| TransportId {
+        name: "iqn.greedy".to_owned(),
+        isid: Some([0, 0, 0, 1, (n >> 8) as u8, n as u8]),
+    };
+    let list = |count: u16| with_ids((0, 6), SPEC_I_PT, &(0..count).map(id).collect::<Vec<_>>());
+    let full = illegal(AdditionalSense::INSUFFICIENT_REGISTRATION_RESOURCES);
+    assert_eq!(unit.out(&by, Register, 0, &list(511)), Err(full));
+    assert_eq!(unit.out(&by, Register, 0, &list(497)), Err(full));
+    assert!(unit.out(&by, Register, 0, &list(7)).is_ok());
+}
+
 #[test]
 fn register_and_move_moves() {
     let mut unit = Unit::reserved(WriteExclusive);
