@@ -59,11 +59,7 @@ fn of_kind(kind: Kind, name: &str) -> String {
         | Kind::SettingsNotMade
         | Kind::SettingsIncomplete
         | Kind::SecretShared => of_settings(kind).to_owned(),
-        Kind::CertificateNotUsed => {
-            "write a certificate and its key that go together into their files: they are taken with the next \
-             connection"
-                .to_owned()
-        }
+        Kind::CertificateNotUsed | Kind::NotManagedOverTls => of_interface(kind).to_owned(),
         Kind::SecondHostRefused => {
             "if several hosts are meant to use the volume at once: 'drystone volume set VOLUME --shared on'".to_owned()
         }
@@ -84,6 +80,19 @@ fn of_kind(kind: Kind, name: &str) -> String {
         }
         Kind::MemberNotStarted | Kind::MemberNotStopped => "see the log of the member".to_owned(),
         _ => String::new(),
+    }
+}
+
+fn of_interface(kind: Kind) -> &'static str {
+    match kind {
+        Kind::CertificateNotUsed => {
+            "write a certificate and its key that go together into their files: they are taken with the next \
+             connection"
+        }
+        Kind::NotManagedOverTls => {
+            "mend that and start the member again; 'drystone member show' says where it listens"
+        }
+        _ => "",
     }
 }
 
