@@ -42,6 +42,8 @@ pub struct Opening {
     pub given: Given,
     /// Settings on the array that cannot be read are thrown away.
     pub gives_up_settings: bool,
+    /// What the start found wrong beside the array, a sentence each: it is among the warnings until the next one.
+    pub found_wrong: Vec<String>,
     /// Who hears of what is not as it should be about disks.
     pub tell: Tell,
     /// Where it is recorded, with all that happens later.
@@ -223,7 +225,7 @@ impl Remote {
 
 async fn begin(opening: Opening, targets: Targets, published: Published) -> Result<(), StartError> {
     let Opening { mut remembered, make, prefix, units, .. } = opening;
-    let Opening { unlisted, given, gives_up_settings, tell, events, .. } = opening;
+    let Opening { unlisted, given, gives_up_settings, tell, events, found_wrong, .. } = opening;
     let tell = |notice: &Notice| {
         tell(notice);
         events.hear(of_notice(notice));
@@ -244,7 +246,12 @@ async fn begin(opening: Opening, targets: Targets, published: Published) -> Resu
         MemberSettings::open(array.clone(), data, start, (published, units), heard).await;
     let settings = Rc::new(settings);
     let serving = Serving::new(array.clone(), targets, names, settings.clone(), events.clone());
-    let known = (remembered, meters, prefix, Places::new(data, damage));
+    let known = (
+        remembered,
+        meters,
+        prefix,
+        Places::new(data, damage.into_iter().chain(found_wrong).collect()),
+    );
     let member = Rc::new(Member::new(array, serving, (settings, unlisted), known, events));
     member.take_identity().await;
     member.settle().await;

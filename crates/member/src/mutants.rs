@@ -22,6 +22,8 @@ pub(crate) enum Mutant {
     NoOwnRoom,
     /// Make room for settings with the first of them: hosts may have filled the array by then.
     LateSettings,
+    /// Take settings until their device is full.
+    EndlessSettings,
     /// Leave a volume half made whose making was cut off.
     ForgetIntent,
     /// Make a volume before it is stored what it is to become.

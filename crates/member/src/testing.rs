@@ -183,6 +183,7 @@ fn opening(home: &Path, (data, units): (&Path, Arc<ArrayUnits>), events: EventLo
         unlisted: Unlisted::Nobody,
         given: Given::default(),
         gives_up_settings: false,
+        found_wrong: Vec::new(),
         tell: |_| {},
         events,
     }

@@ -107,6 +107,16 @@ impl Identity {
         Self::load(&certificate, &key)
     }
 
+    /// From what was made in the data directory of a member; `None` if nothing was yet.
+    ///
+    /// # Errors
+    /// [`IdentityError`]
+    #[must_use]
+    pub fn of_directory(data: &Path) -> Option<Result<Self, IdentityError>> {
+        let (certificate, key) = (data.join(CERTIFICATE_FILE), data.join(KEY_FILE));
+        certificate.exists().then(|| Self::load(&certificate, &key))
+    }
+
     /// The SHA-256 of the certificate, in hexadecimal digits.
     #[must_use]
     pub fn fingerprint(&self) -> String {

@@ -15,28 +15,13 @@ pub(crate) fn advice(event: &Event) -> String {
 
 fn of_kind(kind: Kind, name: &str) -> String {
     match kind {
-        Kind::DiskFailed => format!("put another disk in its place: 'drystone disk replace {name} NEW'"),
-        Kind::DiskMissing => format!(
-            "connect it again, or put another disk in its place: 'drystone disk replace {name} NEW'"
-        ),
-        Kind::DiskFileGone => {
-            format!("before the member stops, put another disk in its place: 'drystone disk replace {name} NEW'")
-        }
-        Kind::DataDirectoryGone => {
-            "put it back before the member stops, with 'store.key' and the rest that was in it; else name the disks at the \
-             next start (--disk), and set the secrets again ('drystone chap list' says which)"
-                .to_owned()
-        }
-        Kind::DiskSuspect => format!(
-            "look at its errors ('drystone disk show {name}') and have another disk at hand; 'drystone disk \
-             clear {name}' forgives them"
-        ),
-        Kind::DiskNotUsed => {
-            "see 'drystone disk list'; 'drystone disk add' takes a blank disk in".to_owned()
-        }
-        Kind::DiskListDamaged => {
-            "see 'drystone disk list'; a disk that is missing is named at the next start (--disk)".to_owned()
-        }
+        Kind::DiskFailed
+        | Kind::DiskMissing
+        | Kind::DiskFileGone
+        | Kind::DataDirectoryGone
+        | Kind::DiskSuspect
+        | Kind::DiskNotUsed
+        | Kind::DiskListDamaged => of_disk(kind, name),
         Kind::DisksNotRemembered | Kind::LogNotWritten => {
             "make room in the data directory of the member, or make it writable".to_owned()
         }
@@ -59,11 +44,7 @@ fn of_kind(kind: Kind, name: &str) -> String {
         | Kind::SettingsNotMade
         | Kind::SettingsIncomplete
         | Kind::SecretShared => of_settings(kind).to_owned(),
-        Kind::CertificateNotUsed => {
-            "write a certificate and its key that go together into their files: they are taken with the next \
-             connection"
-                .to_owned()
-        }
+        Kind::CertificateNotUsed | Kind::NotManagedOverTls => of_interface(kind).to_owned(),
         Kind::SecondHostRefused => {
             "if several hosts are meant to use the volume at once: 'drystone volume set VOLUME --shared on'".to_owned()
         }
@@ -83,6 +64,47 @@ fn of_kind(kind: Kind, name: &str) -> String {
             format!("see 'drystone notify show {name}', and try it with 'drystone notify test {name}'")
         }
         Kind::MemberNotStarted | Kind::MemberNotStopped => "see the log of the member".to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn of_interface(kind: Kind) -> &'static str {
+    match kind {
+        Kind::CertificateNotUsed => {
+            "write a certificate and its key that go together into their files: they are taken with the next \
+             connection"
+        }
+        Kind::NotManagedOverTls => {
+            "mend that and start the member again; 'drystone member show' says where it listens"
+        }
+        _ => "",
+    }
+}
+
+fn of_disk(kind: Kind, name: &str) -> String {
+    match kind {
+        Kind::DiskFailed => format!("put another disk in its place: 'drystone disk replace {name} NEW'"),
+        Kind::DiskMissing => format!(
+            "connect it again, or put another disk in its place: 'drystone disk replace {name} NEW'"
+        ),
+        Kind::DiskFileGone => {
+            format!("before the member stops, put another disk in its place: 'drystone disk replace {name} NEW'")
+        }
+        Kind::DataDirectoryGone => {
+            "put it back before the member stops, with 'store.key' and the rest that was in it; else name the disks at the \
+             next start (--disk), and set the secrets again ('drystone chap list' says which)"
+                .to_owned()
+        }
+        Kind::DiskSuspect => format!(
+            "look at its errors ('drystone disk show {name}') and have another disk at hand; 'drystone disk \
+             clear {name}' forgives them"
+        ),
+        Kind::DiskNotUsed => {
+            "see 'drystone disk list'; 'drystone disk add' takes a blank disk in".to_owned()
+        }
+        Kind::DiskListDamaged => {
+            "see 'drystone disk list'; a disk that is missing is named at the next start (--disk)".to_owned()
+        }
         _ => String::new(),
     }
 }

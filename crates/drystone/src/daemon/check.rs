@@ -139,7 +139,11 @@ fn look(config: &Config) -> Vec<Finding> {
     if let Some(Err(refused)) = config.up.socket.socket.as_deref().map(socket::look) {
         findings.push(warning(at("socket", in_keys(&refused))));
     }
-    findings.extend(look_at_interface(&config.up.api, &config.up.serve.portals, at));
+    findings.extend(look_at_interface(
+        &config.up.api,
+        (&config.up.serve.portals, config.up.data.as_deref()),
+        at,
+    ));
     if let Some(data) = config.up.data.as_ref().filter(|data| data.exists() && !data.is_dir()) {
         let what = format!("'{}' is no directory: write another", data.display());
         findings.push(error(at("data", what)));
@@ -174,7 +178,7 @@ fn look_as(user: &ServiceUser, path: &Path, config: &Config) -> Vec<Finding> {
 /// What keeps the member from being managed over TLS, and from nothing else.
 fn look_at_interface(
     args: &ApiArgs,
-    portals: &[SocketAddr],
+    (portals, data): (&[SocketAddr], Option<&Path>),
     at: impl Fn(&str, String) -> Refused,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -190,6 +194,12 @@ fn look_at_interface(
         && let Err(refused) = Identity::load(certificate, key)
     {
         findings.push(warning(at("api-certificate", refused.to_string())));
+    }
+    if let Some(data) =
+        data.filter(|_| !args.api_listen.is_empty() && args.api_certificate.is_none())
+        && let Some(Err(refused)) = Identity::of_directory(data)
+    {
+        findings.push(warning(at("data", refused.to_string())));
     }
     for address in &args.api_listen {
         if let Err(refused) = portals::try_bind(address) {
@@ -279,6 +289,31 @@ mod tests {
         assert!(findings[0].text.contains(&wanted), "{findings:?}");
         // Systemd makes that.
         assert_eq!(told_of_socket("/run/drystone-member/control.sock").len(), 0);
+    }
+
+    #[test]
+    fn a_pair_for_tls_that_the_member_made_is_looked_at() {
+        let dir = tempfile::tempdir().unwrap();
+        let (data, path) = (dir.path().join("data"), dir.path().join("member.toml"));
+        fs::create_dir(&data).unwrap();
+        let (data, listens) = (data.as_path(), ["127.0.0.1".parse().unwrap()]);
+        let text = format!(
+            "disk = 'ram:1G'\nportal = '127.0.0.1:0'\napi-listen = '127.0.0.1:0'\ndata = '{}'\n",
+            data.display()
+        );
+        fs::write(&path, text).unwrap();
+        let found = || look(&config::read(&path).unwrap());
+        assert_eq!(found().len(), 0, "there is none yet");
+        Identity::load_or_make(data, &listens).unwrap();
+        assert_eq!(found().len(), 0);
+        let key = data.join("api-key.pem");
+        fs::set_permissions(&key, Permissions::from_mode(0o666)).unwrap();
+        let told = found();
+        assert_eq!((told.len(), told[0].severity, told[0].line), (1, Severity::Warning, Some(4)));
+        assert!(told[0].text.contains("run chmod 600 on it"), "{told:?}");
+        fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+        fs::write(data.join("api-certificate.pem"), "").unwrap();
+        assert!(found()[0].text.contains("holds no certificate in PEM"), "{:?}", found());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::cli::manage::MemberArgs;
 use crate::print::details::details;
 
 /// What is said of one that does not listen.
-const ALONE: &str = "it is managed by its socket alone: start it with --api-listen ADDR:PORT to manage it from afar\n";
+const ALONE: &str = "it is managed by its socket alone: start it with --api-listen ADDR:PORT to manage it from afar; 'drystone status' says why, if it was\n";
 
 /// Prints it.
 pub(crate) fn run(args: &MemberArgs) -> Result<(), Failure> {

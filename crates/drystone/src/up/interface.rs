@@ -6,7 +6,7 @@ use crate::os::files;
 use anyhow::Context;
 use api::server::{CONNECTIONS_MAX, Config, Identity, Notifications, Server, Tls};
 use api::types::Event as ShownEvent;
-use member::events::Event;
+use member::events::{Event, EventLog, Kind};
 use member::lock::LockFile;
 use member::{Life, Logs, Record};
 use notify::{Notifier, Sender};
@@ -34,6 +34,24 @@ pub(super) fn tls(args: &ApiArgs, data: &Path) -> anyhow::Result<Option<Tls>> {
     };
     let listeners = args.api_listen.iter().map(listen).collect::<anyhow::Result<_>>()?;
     Ok(Some(Tls { listeners, identity }))
+}
+
+/// The same, or in a sentence why there is none, which is told: hosts are served all the same.
+pub(super) fn tls_or_why(
+    args: &ApiArgs,
+    data: &Path,
+    events: &EventLog,
+) -> (Option<Tls>, Option<String>) {
+    let error = match tls(args, data) {
+        Ok(tls) => return (tls, None),
+        Err(error) => error,
+    };
+    let why = format!(
+        "{error:#}: hosts are served, but the member is not managed over TLS until it is started again with what is \
+         right"
+    );
+    events.tell(Event::of_member(Kind::NotManagedOverTls, why.clone()));
+    (None, Some(why))
 }
 
 /// Sends events on from now on; without a thread for it, none are.

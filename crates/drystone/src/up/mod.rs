@@ -109,13 +109,7 @@ fn start(
         doors.keep(&data, args.open_access, keeps).map_err(advised)?;
     }
     let remembered = Remembered::read(&data).map_err(advised)?;
-    let tls = interface::tls(&args.api, &data).unwrap_or_else(|error| {
-        tracing::error!(
-            "{error:#}: hosts are served, but the member is not managed over TLS until it is started again \
-             with what is right"
-        );
-        None
-    });
+    let (tls, found_wrong) = interface::tls_or_why(&args.api, &data, &logs.events);
     let more_files = files_of(args, remembered.count());
     let units = Arc::new(ArrayUnits::default());
     let state = State::of_array(units.clone());
@@ -143,6 +137,7 @@ fn start(
         unlisted,
         given,
         gives_up_settings: args.open_access,
+        found_wrong: found_wrong.into_iter().collect(),
         tell: |notice| tracing::warn!("{}", notice.sentence()),
         events: logs.events.clone(),
     };

@@ -215,7 +215,11 @@ fn a_member_that_cannot_be_managed_over_tls_serves_hosts_all_the_same() {
     let listen = format!("--api-listen={}", taken.local_addr().unwrap());
     let member = home.start(&[&listen]);
     make(&member, "a");
-    assert!(member.log().contains("the member is not managed over TLS"), "{}", member.log());
+    member.logged("the member is not managed over TLS");
+    let (code, status, _) = home.ask(&["status"]);
+    assert!(code == 1 && status.contains("the member is not managed over TLS"), "{status}");
+    assert!(member.run(&["events"]).contains("the member is not managed over TLS"));
+    assert!(member.run(&["member", "show"]).contains("'drystone status' says why"));
     member.stop();
     let none = home.path("none").display().to_string();
     let member = home.start(&[LISTEN, "--api-certificate", &none, "--api-key", &none]);

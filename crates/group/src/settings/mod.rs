@@ -12,6 +12,7 @@ mod directions;
 mod identity;
 mod intents;
 mod logins;
+mod room;
 mod schedules;
 mod state;
 mod units;
@@ -37,6 +38,7 @@ pub use directions::Given;
 pub use identity::Identity;
 pub use intents::{Intent, Intents};
 pub use logins::AccountChange;
+pub use room::SETTINGS_BYTES_MAX;
 pub use state::{Known, Mutual, Rule, State, VolumeSettings};
 pub use units::{LaterUnit, UnitKey, UnitRecord, Units};
 
@@ -112,9 +114,28 @@ pub enum SettingsError {
         /// Which policies.
         policies: Vec<String>,
     },
+    /// They would take more than they may.
+    #[error(
+        "there is no room for more settings: they take {} of {}, and this takes {wanted_bytes} bytes more; delete access \
+         policies, or records of policies and access lists, that are not needed",
+        in_mib(*.taken_bytes), in_mib(*.bytes_max)
+    )]
+    Full {
+        /// What all take now.
+        taken_bytes: u64,
+        /// What they may take.
+        bytes_max: u64,
+        /// What is asked for beside.
+        wanted_bytes: u64,
+    },
     /// Others change settings all the time.
     #[error("others changed settings at the same time: try again")]
     Contended,
+}
+
+/// Bytes in a sentence.
+fn in_mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64)
 }
 
 /// The lists of so many volumes.
@@ -140,6 +161,8 @@ pub struct Settings {
     store: Arc<dyn Store>,
     vault: Vault,
     given: Given,
+    /// What all of them may take, as [`State::taken_bytes`] counts.
+    bytes_max: u64,
     /// As they were read last: decoding all of them is what a change costs most.
     last: Mutex<Option<Arc<State>>>,
 }
@@ -148,7 +171,13 @@ impl Settings {
     /// Those of this store, which holds what units keep beside, and nothing else.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, vault: Vault) -> Self {
-        Self { store, vault, given: Given::default(), last: Mutex::default() }
+        let (given, bytes_max) = (Given::default(), SETTINGS_BYTES_MAX);
+        Self { store, vault, given, bytes_max, last: Mutex::default() }
+    }
+
+    /// They may take so much from now on, instead of [`SETTINGS_BYTES_MAX`].
+    pub const fn limit(&mut self, bytes_max: u64) {
+        self.bytes_max = bytes_max;
     }
 
     /// Opens secrets that were read.
@@ -215,6 +244,7 @@ impl Settings {
             if ops.is_empty() {
                 return Ok(answer);
             }
+            state.check_room(&ops, self.bytes_max)?;
             ops.push(Op::put(GUARD, ""));
             let unchanged = Compare::unchanged(GUARD, state.guard);
             let transaction = Transaction::when(vec![unchanged], ops);

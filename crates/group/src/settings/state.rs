@@ -178,6 +178,8 @@ pub struct State {
     pub identity: Identity,
     /// What volumes are to become that are being made, by name.
     pub intents: Intents,
+    /// What each key takes with its value, in bytes.
+    pub(super) sizes: BTreeMap<Vec<u8>, u64>,
     /// What cannot be read, beside volumes and what they are to become, by its key.
     pub unreadable: BTreeMap<String, SettingError>,
 }
@@ -187,6 +189,7 @@ impl State {
     pub(super) fn of(range: &Range) -> Self {
         let mut state = Self { revision: range.revision, ..Self::default() };
         for kv in &range.kvs {
+            state.sizes.insert(kv.key.clone(), (kv.key.len() + kv.value.len()) as u64);
             let Ok(key) = str::from_utf8(&kv.key) else { continue };
             if key == GUARD {
                 state.guard = kv.mod_revision;

@@ -23,8 +23,8 @@ const UNITS: &str = "units/";
 const NOTHING: u8 = 0;
 const IMAGE: u8 = 1;
 
-/// Bytes of one transaction of records, well below what a store takes.
-const TRANSACTION_BYTES_MAX: usize = 1 << 20;
+/// Bytes of one transaction of records, well below what a store takes: it is written beside what is there.
+const TRANSACTION_BYTES_MAX: usize = 256 << 10;
 
 /// Records of one transaction.
 const RECORDS_AT_ONCE: usize = 1000;

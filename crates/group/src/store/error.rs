@@ -67,6 +67,18 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether the device of the store has no room for what was to be written.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        let Self::Failed(error) = self else { return false };
+        let full = |error: &std::io::Error| error.kind() == std::io::ErrorKind::StorageFull;
+        match error.downcast_ref::<redb::Error>() {
+            Some(redb::Error::Io(error)) => full(error),
+            Some(_) => false,
+            None => error.downcast_ref::<std::io::Error>().is_some_and(full),
+        }
+    }
+
     /// Wraps what went wrong below.
     pub(crate) fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Failed(Arc::from(error.into()))

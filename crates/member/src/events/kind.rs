@@ -135,6 +135,8 @@ kinds! {
     CertificateRenewed = "certificate_renewed", Info;
     /// It was changed and cannot be used; the one before is.
     CertificateNotUsed = "certificate_not_used", Error;
+    /// The member is not managed over TLS, although that was asked for.
+    NotManagedOverTls = "not_managed_over_tls", Error;
     /// Sessions were ended because access was changed.
     SessionsEnded = "sessions_ended", Warning;
     /// An operator has ended the reservations of hosts.
@@ -194,6 +196,7 @@ impl Kind {
                 | Self::ScheduleMissed
                 | Self::SnapshotKept
                 | Self::CertificateNotUsed
+                | Self::NotManagedOverTls
         )
     }
 }

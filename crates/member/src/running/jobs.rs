@@ -86,6 +86,7 @@ impl Member {
         info.warnings.extend(self.gone_places());
         info.warnings.extend(self.settings.shared_secrets());
         info.warnings.extend(self.settings.key_trouble());
+        info.warnings.extend(self.settings.low_on_room());
         Answer::Array(Box::new(info))
     }
 

@@ -30,8 +30,8 @@ type Found = BTreeMap<PathBuf, Option<File>>;
 #[derive(Debug)]
 pub(crate) struct Places {
     data: PathBuf,
-    /// What is wrong with the list of disks that the member began with.
-    list_damage: Option<String>,
+    /// What the start found wrong, such as a list of disks that does not read.
+    found_wrong: Vec<String>,
     first: RefCell<BTreeMap<PathBuf, File>>,
     gone: RefCell<BTreeSet<PathBuf>>,
     /// Who has it looks.
@@ -41,10 +41,10 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    pub(crate) fn new(data: &Path, list_damage: Option<String>) -> Self {
+    pub(crate) fn new(data: &Path, found_wrong: Vec<String>) -> Self {
         let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
         let (first, gone) = (RefCell::default(), RefCell::default());
-        Self { data, list_damage, first, gone, looking: Turn::default(), at: Arc::default() }
+        Self { data, found_wrong, first, gone, looking: Turn::default(), at: Arc::default() }
     }
 
     /// Takes in what was found; returns what is gone since the look before.
@@ -134,13 +134,13 @@ impl Member {
         ring::timeout(PATIENCE, looked).await;
     }
 
-    /// A sentence for each that is not, as the last look found it, for what does not answer, and for a list of disks
-    /// that did not read.
+    /// A sentence for each that is not, as the last look found it, for what does not answer, and for what the
+    /// start found wrong.
     pub(super) fn gone_places(&self) -> Vec<String> {
         let gone = self.places.gone.borrow();
         let gone = gone.iter().map(|path| self.places.sentence(path));
         let silent = self.places.silent().into_iter();
-        silent.chain(gone).chain(self.places.list_damage.clone()).collect()
+        silent.chain(gone).chain(self.places.found_wrong.clone()).collect()
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
         let (other, device) = (dir.path().join("other"), PathBuf::from("/dev/null"));
         fs::create_dir(&data).unwrap();
         fs::write(&disk, "a").unwrap();
-        let places = Places::new(&data, None);
+        let places = Places::new(&data, Vec::new());
         let paths = || vec![data.clone(), disk.clone(), device.clone(), dir.path().join("never")];
         let seen = || (places.take(look(paths(), &places.at)), places.gone.borrow().len());
         assert_eq!(seen(), (vec![], 0));

@@ -13,6 +13,7 @@ mod intents;
 mod key;
 mod making;
 mod opened;
+mod room;
 mod saving;
 mod thread;
 mod units;
@@ -79,6 +80,12 @@ pub enum KeptError {
         hidden::NAME
     )]
     NameTaken,
+    /// The store has no room for a change, although the settings are no larger than they may be.
+    #[error(
+        "the configuration store on the array is full, and nothing was changed: delete access policies that are not \
+         needed, or let hosts that are gone for good be unregistered"
+    )]
+    Full,
     /// The store is closed.
     #[error("the member is stopping")]
     Stopping,
@@ -519,28 +526,6 @@ impl MemberSettings {
                 Box::pin(self.take_over_files()).await;
             }
         }
-    }
-
-    /// Has something done by the store, which is open. For who has the turn.
-    async fn on_store<T: Send + 'static>(
-        &self,
-        work: impl AsyncFnOnce(&mut Settings) -> Result<T, SettingsError> + Send + 'static,
-    ) -> Result<T, KeptError> {
-        let kept = self.kept.borrow().clone();
-        let answer = match &*kept {
-            Kept::Nothing | Kept::NameTaken => return Err(KeptError::NameTaken),
-            Kept::Broken(why) => return Err(KeptError::NotAvailable(why.clone())),
-            Kept::Closed => return Err(KeptError::Stopping),
-            Kept::Open(thread) => thread.run(work).await.unwrap_or_else(|| Err(gone())),
-        };
-        drop(kept);
-        if let Err(SettingsError::Store(StoreError::Failed(error))) = &answer {
-            // What could not be written once is written by no store until it is opened again.
-            self.leave(Kept::Broken(error.to_string())).await;
-            // It may be there again at once; if it is not, that is told.
-            self.reopen().await;
-        }
-        Ok(answer?)
     }
 
     /// Forgets what is set for volumes that are no more.

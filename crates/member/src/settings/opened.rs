@@ -9,6 +9,7 @@ use group::settings::{Given, Settings};
 use group::store::{Embedded, Options, Place, StoreError};
 
 use super::device::VolumeBytes;
+use crate::mutants::{self, Mutant};
 
 /// What a store is opened with.
 #[derive(Debug, Clone)]
@@ -58,7 +59,7 @@ pub(super) fn open_settings(place: Place, start: Start) -> Result<Settings, Open
     let Start { key, given } = start;
     let begun = Instant::now();
     let clock = Arc::new(move || begun.elapsed());
-    let store = Embedded::open(place, clock, Options::default())?;
+    let store = Embedded::open(place, clock, Options::on_small_device())?;
     // As without one: who is let in by name or address is let in.
     let vault = Vault::open(key.clone()).unwrap_or_else(|error| {
         tracing::error!(
@@ -66,5 +67,9 @@ pub(super) fn open_settings(place: Place, start: Start) -> Result<Settings, Open
         );
         Vault::without_key(key)
     });
-    Ok(Settings::new(Arc::new(store), vault).beside(given))
+    let mut settings = Settings::new(Arc::new(store), vault).beside(given);
+    if mutants::is(Mutant::EndlessSettings) {
+        settings.limit(u64::MAX);
+    }
+    Ok(settings)
 }

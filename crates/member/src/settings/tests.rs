@@ -1,6 +1,8 @@
 //! What units keep lies on the array: it is there after any end of the process, on any machine, and what earlier
 //! versions kept in files is taken over whatever cuts that off.
 
+mod full;
+
 use std::fs;
 use std::path::Path;
 

@@ -48,6 +48,14 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// Those of a store that nobody watches from afar, on a device of few MiB.
+    #[must_use]
+    pub fn on_small_device() -> Self {
+        Self { history_bytes_max: 256 << 10, ..Self::default() }
+    }
+}
+
 /// What is forgotten first of a history that may have filled its device: to forget takes room, too, the more of
 /// it the more is forgotten at once.
 const FIRST_CUT_BYTES: u64 = 16 << 10;
