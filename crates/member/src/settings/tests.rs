@@ -157,7 +157,7 @@ fn what_units_keep_leaves_room_for_who_may_use_them() {
     assert!(number == 26 && why.contains("no room"), "{number}: {why}");
     let (percent, holders) = rig.units().shared_room();
     assert_eq!((percent, holders.len()), (97, 26), "{holders:?}");
-    for number in 100..120 {
+    for number in 100..180 {
         save(&rig, &serial(&rig, number), Some(&[7; 2000])).expect("a few hosts have room always");
     }
     for round in 0..40 {
