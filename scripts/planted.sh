@@ -3,6 +3,9 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+# So many tests run at once: more would fail by the clock, and not by the mistake.
+AT_ONCE=2
+
 # The mistake, where the test is, and its name.
 planted='
 NoSequence     --lib        journal::tests::damage::batches_of_a_former_lap
@@ -185,28 +188,48 @@ declare -A program=([--lib]=$(built --lib) [--test=array]=$(built --test=array) 
 declare -A room=([--lib]=array [--test=array]=array [--test=wire]=target [--member]=member [--notify]=notify)
 # The array ends over a name that it does not know: what uses it has another variable, or every test would fail by that.
 declare -A variable=([array]=DRYSTONE_MUTANT [target]=DRYSTONE_MUTANT [member]=DRYSTONE_MEMBER_MUTANT [notify]=DRYSTONE_MUTANT)
-passed=0 failed=0 unnoticed=''
+failed=0 unnoticed=''
 # What fails by itself notices nothing.
 for where in "${!program[@]}"; do
   mapfile -t names < <(awk -v where="$where" '$2 == where { print $3 }' <<<"$planted")
   (cd "crates/${room[$where]}" && "${program[$where]}" --quiet "${names[@]}" >/dev/null) ||
     fails "none" "a test of $where fails without a mistake"
 done
-while read -r mistake where name; do
-  [[ -n $mistake ]] || continue
+# Says how one mistake went, in one line. Many tests wait for a clock, so several run at once.
+try() {
+  local mistake=$1 where=$2 name=$3 test list why=
   test=${program[$where]}
   list=$("$test" --list "$name" 2>/dev/null)
   if ! grep --quiet ': test$' <<<"$list"; then
-    fails "$mistake" "there is no $name"
+    why="there is no $name"
   elif ! grep --quiet "^ *$mistake," "crates/${room[$where]}"/src/mutants.rs; then
-    fails "$mistake" "there is no such mistake"
+    why="there is no such mistake"
   elif (cd "crates/${room[$where]}" && env "${variable[${room[$where]}]}=$mistake" "$test" "$name") >/dev/null 2>&1; then
-    fails "$mistake" "$name does not notice it"
-  else
-    echo "test planted $mistake ... ok"
-    passed=$((passed + 1))
+    why="$name does not notice it"
   fi
+  if [[ -n $why ]]; then
+    echo "planted $mistake: $why" >>"$unnoticed_file"
+    echo "test planted $mistake ... FAILED: $why"
+  else
+    echo "$mistake" >>"$noticed_file"
+    echo "test planted $mistake ... ok"
+  fi
+}
+said=$(mktemp --directory)
+trap 'rm -rf "$said"' EXIT
+unnoticed_file=$said/unnoticed noticed_file=$said/noticed
+touch "$unnoticed_file" "$noticed_file"
+while read -r mistake where name; do
+  [[ -n $mistake ]] || continue
+  while (($(jobs -pr | wc -l) >= AT_ONCE)); do wait -n || true; done
+  try "$mistake" "$where" "$name" &
 done <<<"$planted"
+wait
+passed=$(wc -l <"$noticed_file")
+failed=$((failed + $(wc -l <"$unnoticed_file")))
+unnoticed+=$(cat "$unnoticed_file")
+asked=$(grep --count . <<<"$planted")
+[[ $((passed + $(wc -l <"$unnoticed_file"))) -eq $asked ]] || fails "some" "$asked were to be planted, and not all said how they went"
 
 result=ok
 [[ $failed -eq 0 ]] || result=FAILED
