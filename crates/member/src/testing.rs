@@ -127,16 +127,7 @@ impl Rig {
 
     /// Makes a volume of this name.
     pub(crate) fn create(&self, name: &str) {
-        let spec = VolumeSpec {
-            name: name.to_owned(),
-            size_bytes: 16 << 20,
-            level: None,
-            thick: false,
-            block_bytes: 512,
-            cache: Cache::Durable,
-            read_ahead_bytes: None,
-        };
-        self.ask(Request::Volume(VolumeRequest::Create(spec))).expect("a volume");
+        self.ask(Request::Volume(VolumeRequest::Create(volume(name)))).expect("a volume");
     }
 
     /// Closes all in order.
@@ -144,6 +135,19 @@ impl Rig {
         self.life.end().expect("the array closes");
         self.server.take();
         self.logs.end();
+    }
+}
+
+/// A small volume, as the tests have it made.
+pub(crate) fn volume(name: &str) -> VolumeSpec {
+    VolumeSpec {
+        name: name.to_owned(),
+        size_bytes: 16 << 20,
+        level: None,
+        thick: false,
+        block_bytes: 512,
+        cache: Cache::Durable,
+        read_ahead_bytes: None,
     }
 }
 

@@ -23,7 +23,7 @@ before() {
 say "booted"
 [ "$(readlink /proc/1/exe)" = /usr/lib/systemd/systemd ] || die "the first process is another one"
 prints '^active$' systemctl is-active drystone-attach
-prints '1 of 1 volumes are attached' of drystone-attach StatusText
+prints '1 of 1 volume attached' of drystone-attach StatusText
 prints '^/dev/ublkb' findmnt -no SOURCE /srv
 before guest-network.service drystone-attach.service ExecMainStartTimestampMonotonic
 before drystone-attach.service srv.mount InactiveExitTimestampMonotonic
@@ -48,7 +48,7 @@ say "reload: a new file is followed"
 printf 'url = "iscsi://198.18.0.1/iqn.2026-11.dev.drystone:export/1"\nublk = true\n' >/etc/drystone/attach.d/small.toml
 must systemctl reload drystone-attach
 within 30 test -b /dev/disk/by-id/drystone-small
-prints '2 of 2 volumes are attached' of drystone-attach StatusText
+prints '2 of 2 volumes attached' of drystone-attach StatusText
 
 say "shutdown"
 must cp -a /etc/systemd /srv/systemd

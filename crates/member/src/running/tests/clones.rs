@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use array::api::{Cache, VolumeInfo, VolumeSpec, VolumeState};
+use array::api::{VolumeInfo, VolumeState};
 use group::access::Entry;
 use group::settings::{Intent, ListChange};
 use iscsi::pdu::LoginStatus;
@@ -21,7 +21,7 @@ use crate::reply::Answer;
 use crate::request::{Request, SnapshotRequest, VolumeRequest};
 use crate::running::RequestError;
 use crate::settings::Hosts;
-use crate::testing::{Host, Rig, Silent};
+use crate::testing::{Host, Rig, Silent, volume};
 
 /// A member whose volume "a", which has a snapshot "s", is for the host "good", and whose volume "open" for all.
 fn begin(home: &Path, data: &Path) -> (Rig, SocketAddr) {
@@ -97,15 +97,7 @@ fn begin_change(
 /// A file that has new volumes for the host "good".
 fn apply(names: &[&str]) -> Request {
     let new = |name: &&str| {
-        let spec = VolumeSpec {
-            name: (*name).to_owned(),
-            size_bytes: 16 << 20,
-            level: None,
-            thick: false,
-            block_bytes: 512,
-            cache: Cache::Durable,
-            read_ahead_bytes: None,
-        };
+        let spec = volume(name);
         let record = Entry::Record(format!("iqn={}", host("good")).parse().expect("a record"));
         let access = Some(ListChange::Listed(vec![record]));
         NewConfiguredVolume { spec, set: VolumeSet { access, ..VolumeSet::default() } }

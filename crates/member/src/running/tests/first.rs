@@ -3,21 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use array::api::{Cache, VolumeSpec, VolumeState};
+use array::api::VolumeState;
 
 use crate::request::{Request, VolumeRequest};
-use crate::testing::{Rig, Silent};
+use crate::testing::{Rig, Silent, volume};
 
 fn create(name: &str) -> Request {
-    Request::Volume(VolumeRequest::Create(VolumeSpec {
-        name: name.to_owned(),
-        size_bytes: 16 << 20,
-        level: None,
-        thick: false,
-        block_bytes: 512,
-        cache: Cache::Durable,
-        read_ahead_bytes: None,
-    }))
+    Request::Volume(VolumeRequest::Create(volume(name)))
 }
 
 fn state(rig: &Rig) -> Option<VolumeState> {
