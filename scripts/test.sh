@@ -13,6 +13,7 @@ trap 'rm -rf "$logs"' EXIT
 # `make package`), and the lints look at it so.
 features=$(scripts/mistakes.sh)
 cargo test --workspace --features "$features" --no-run "$@" 2>&1
+built=$SECONDS
 
 # The tests run in two halves side by side, as many wait for a clock, a disk or a machine. What the second half has to
 # say is told when the first is done.
@@ -24,13 +25,18 @@ status=0
   status=0
   tests --lib --bins --test lab --test '[!a-fl]*' "$@" || status=$?
   tests --doc "$@" || status=$?
+  echo "$SECONDS" >"$logs/planting"
   scripts/planted.sh 2>&1 || status=$?
+  echo "$SECONDS" >"$logs/planted"
   exit "$status"
 ) >"$logs/second" &
 beside=$!
 tests --test '[a-f]*' --test 'li*' "$@" | tee "$logs/first" || status=$?
+first=$SECONDS
 wait "$beside" || status=$?
 cat "$logs/second"
+printf '\nbuilt within %d s; first half over after %d s; second after %d s, of which mistakes planted from %d s on\n' \
+  "$built" "$first" "$(cat "$logs/planted")" "$(cat "$logs/planting")"
 
 # cargo prints one result for each test binary and each room's doc-tests.
 awk '/^test result: / {
