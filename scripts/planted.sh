@@ -155,7 +155,6 @@ TwoStay        --member     running::tests::one_host::a_volume_that_two
 VolumeAlone    --member     running::tests::one_host::a_snapshot_that_two
 LateRule       --member     running::tests::one_host::a_second_host_that_comes
 LoseDamaged    --member     data::remembered::tests::lines_that_do_not_read
-AnyInItsPlace  --member     opening::last_places::tests::what_lies_where
 EndlessSettings --member    settings::tests::full::full_settings
 LateSettings   --member     running::tests::room::room_for_settings_is_made
 EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart

@@ -273,6 +273,10 @@ impl Advised for Notice {
                 format!("'drystone disk add {disk}' makes it and takes it in")
             }
             Self::Blank(disk) => format!("'drystone disk add {disk}' takes it in"),
+            Self::NotNamed(disk) => format!(
+                "if the array is to have it, name it with --disk or in the configuration, or write 'drystone disk add {disk}'; if \
+                 the other disks are copies, leave it to the original"
+            ),
             Self::NotRemembered(_) => {
                 "after a restart the disks will have to be named with --disk".to_owned()
             }

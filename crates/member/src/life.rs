@@ -268,6 +268,7 @@ fn of_notice(notice: &Notice) -> Event {
         | Notice::NotMade(disk)
         | Notice::Blank(disk)
         | Notice::Foreign { disk, .. }
+        | Notice::NotNamed(disk)
         | Notice::OtherDisk(disk)
         | Notice::LabelLeft { disk, .. } => disk,
         Notice::ListDamaged(_) => {

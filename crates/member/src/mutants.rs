@@ -38,8 +38,6 @@ pub(crate) enum Mutant {
     LateRule,
     /// Write a list of disks over one that does not read in part.
     LoseDamaged,
-    /// Take what lies where a disk was last, whatever its label says.
-    AnyInItsPlace,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MEMBER_MUTANT=NAME`. The array below has a variable of its own, and ends over

@@ -144,7 +144,7 @@ async fn still_admitted(
     let has_route = parts.extensions.get::<MatchedPath>().is_some();
     if has_route && is_change(&parts.method) {
         seat.iter().for_each(|seat| seat.falls_silent());
-        sent = Body::from(body::read(&parts.headers, sent).await?);
+        sent = Body::from(body::read(&parts, sent).await?);
         if !seat.iter().all(|seat| seat.asks()) {
             return Err(put_out());
         }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
-use axum::http::HeaderMap;
+use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Path, Query, Request};
+use axum::http::Method;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
@@ -19,18 +19,22 @@ use crate::problem::{Code, Problem};
 /// The longest body.
 pub(super) const BODY_BYTES_MAX: usize = 1 << 20;
 
+/// The longest one that changes the whole configuration: what settings may hold, as JSON.
+pub(super) const CONFIGURATION_BYTES_MAX: usize = 16 << 20;
+
 /// How long a body may take to come.
 pub(super) const BODY_TIME: Duration = Duration::from_secs(10);
 
-/// Reads a body up to its end.
-pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
-    let told = headers.get(CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
-    if told.is_some_and(|len: usize| len > BODY_BYTES_MAX) {
-        return Err(too_large());
+/// Reads the body of a request up to its end.
+pub(super) async fn read(parts: &Parts, body: Body) -> Result<Bytes, Problem> {
+    let max = bytes_max(parts);
+    let told = parts.headers.get(CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
+    if told.is_some_and(|len: usize| len > max) {
+        return Err(too_large(max));
     }
-    match timeout(BODY_TIME, Limited::new(body, BODY_BYTES_MAX).collect()).await {
+    match timeout(BODY_TIME, Limited::new(body, max).collect()).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(max)),
         Ok(Err(error)) => {
             Err(Problem::new(Code::BadRequest, format!("the body breaks off: {error}")))
         }
@@ -44,8 +48,16 @@ pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Probl
     }
 }
 
-fn too_large() -> Problem {
-    Problem::new(Code::BodyTooLarge, "the body has more than 1 MiB: ask for less at a time")
+/// How long the body of a request may be.
+fn bytes_max(parts: &Parts) -> usize {
+    let path = parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
+    let is_whole = parts.method == Method::PATCH && path == Some("/v1/configuration");
+    if is_whole { CONFIGURATION_BYTES_MAX } else { BODY_BYTES_MAX }
+}
+
+fn too_large(max: usize) -> Problem {
+    let sentence = format!("the body has more than {} MiB: ask for less at a time", max >> 20);
+    Problem::new(Code::BodyTooLarge, sentence)
 }
 
 /// A body as JSON; one that is empty is an object without fields.
@@ -75,7 +87,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for SentSecret<T> {
 /// The bytes of a body that is said to be JSON.
 async fn json_of(request: Request) -> Result<Bytes, Problem> {
     let (parts, body) = request.into_parts();
-    let bytes = read(&parts.headers, body).await?;
+    let bytes = read(&parts, body).await?;
     if bytes.is_empty() {
         return Ok(Bytes::from_static(b"{}"));
     }
@@ -222,8 +234,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_has_a_limit_and_a_time() {
-        let headers = HeaderMap::new();
-        let read = |body: Body| async { read(&headers, body).await };
+        let (parts, ()) = Request::new(()).into_parts();
+        let read = |body: Body| async { read(&parts, body).await };
         let code = |outcome: Result<Bytes, Problem>| outcome.unwrap_err().code;
         assert_eq!(read(Body::from("a")).await.unwrap(), "a");
         assert_eq!(code(read(Body::from(vec![0; BODY_BYTES_MAX + 1])).await), Code::BodyTooLarge);

@@ -182,7 +182,7 @@ pub(super) async fn once(
     let owner = request.extensions().get::<Caller>().map(Caller::owner).unwrap_or_default();
     let key = (owner, key_of(request.headers())?);
     let (parts, sent) = request.into_parts();
-    let sent = body::read(&parts.headers, sent).await?;
+    let sent = body::read(&parts, sent).await?;
     let head = format!("{} {}\n", parts.method, parts.uri);
     let hash = hash_of(&[head.as_bytes(), &sent].concat());
     let place = app.remembered.keys().enter(&key, &hash)?;

@@ -125,6 +125,28 @@ disabled = true
 password-file = "hush"
 "#;
 
+/// What a member may have in settings can be written to an empty one in one step, as when settings were lost.
+#[test]
+fn a_file_of_settings_above_a_mebibyte_is_applied() {
+    let home = Home::files(3, "256M");
+    let member = home.start(&[]);
+    let long = "x".repeat(180);
+    let policy = |n: u32| {
+        let hosts: Vec<_> =
+            (0..256).map(|host| format!("\"iqn=iqn.2026-11.h{host}:{long} for=both\"")).collect();
+        format!("[policy.p{n}]\nhosts = [{}]\n", hosts.join(", "))
+    };
+    let san: String = (0..30).map(policy).collect();
+    assert!(san.len() > 3 << 19, "{}", san.len());
+    let file = home.path("san.toml");
+    fs::write(&file, san).expect("it can be written");
+    let shown = text(&file);
+    let (code, out, err) = home.ask(&["apply", "-f", &shown]);
+    assert!(code == 0 && out.contains("+ policy 'p29'"), "{err}");
+    assert_eq!(home.ask(&["diff", "-f", &shown]).0, 0);
+    member.stop();
+}
+
 #[test]
 fn a_member_is_as_the_file_says_that_was_applied() {
     let home = Home::files(3, "256M");

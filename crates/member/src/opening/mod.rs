@@ -87,6 +87,9 @@ pub enum Notice {
     /// The list of disks does not read in part.
     #[error("{0}")]
     ListDamaged(String),
+    /// A disk of the array lies where it was last, and was not named.
+    #[error("disk {0} of this array lies where it was last, and is not used, as nobody named it")]
+    NotNamed(String),
     /// What is at the last place of a disk that was not named is not that disk, or somebody has it.
     #[error(
         "disk {0} is missing: what is there is not that disk of the array, or cannot be opened"
@@ -132,7 +135,7 @@ pub(crate) async fn open(
         disks.look_at(&usual).await?;
     }
     if !disks.arrays().is_empty() {
-        last_places::look(&mut disks, tell).await;
+        last_places::look(&disks, tell).await;
         return open_found(disks, make, tell).await;
     }
     if let Some(of @ Of::Array(_)) = &of {

@@ -137,12 +137,13 @@ impl Reservations {
         let all = self.registrations.len() + own.len() + listed.len();
         let held = self.registrations.iter().filter(|one| one.owner == by.owner).count();
         let (is_first, held) = (held == 0 && own.len() == 1, held + own.len());
-        let may_own = own.is_empty()
-            || is_first
-            || all <= REGISTRATIONS_MAX - FIRST_MIN
-                && (held <= OWN_MIN
-                    || held <= REGISTRATIONS_MAX.saturating_sub(self.registrations.len()));
-        let may_list = listed.is_empty() || all <= LISTED_MAX;
+        let has_share = |held: usize| {
+            held <= OWN_MIN || held <= REGISTRATIONS_MAX.saturating_sub(self.registrations.len())
+        };
+        let may_own =
+            own.is_empty() || is_first || all <= REGISTRATIONS_MAX - FIRST_MIN && has_share(held);
+        // What it registers for others is counted as its own.
+        let may_list = listed.is_empty() || all <= LISTED_MAX && has_share(held + listed.len());
         let has_room = all <= REGISTRATIONS_MAX && may_own && may_list;
         has_room.then_some(()).ok_or_else(insufficient_resources)
     }

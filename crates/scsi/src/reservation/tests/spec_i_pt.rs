@@ -128,6 +128,21 @@ fn who_lists_others_leaves_a_quarter_to_those_who_come_themselves() {
     assert_eq!(comes.count(), 100);
 }
 
+/// Names that one invents count as his own: otherwise one command takes what others need.
+#[test]
+fn who_lists_others_has_no_more_than_his_share() {
+    let full = illegal(AdditionalSense::INSUFFICIENT_REGISTRATION_RESOURCES);
+    let mut unit = Unit::default();
+    let id = |n: u16| TransportId { name: format!("iqn.invented.{n}"), isid: Some([0; 6]) };
+    let list = |count| with_ids((0, 6), SPEC_I_PT, &(0..count).map(id).collect::<Vec<_>>());
+    let by = nexus_key("iqn.by", [0; 6], 1);
+    assert_eq!(unit.out(&by, Register, 0, &list(383)), Err(full));
+    assert!(unit.out(&by, Register, 0, &list(255)).is_ok());
+    let other = nexus_key("iqn.other", [0; 6], 1);
+    let ids: Vec<_> = (0..100).map(|n| id(1000 + n)).collect();
+    assert!(unit.out(&other, Register, 0, &with_ids((0, 6), SPEC_I_PT, &ids)).is_ok());
+}
+
 /// Who has nothing yet may take one of the last, and not all of them at once.
 #[test]
 fn the_first_command_of_a_host_does_not_take_all() {
