@@ -17,12 +17,12 @@ pub struct Registrations {
     pub hosts: Vec<Registrant>,
 }
 
-/// A host that is registered.
+/// Who is registered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Registrant {
-    /// Its iSCSI name.
+    /// What they are counted for: the CHAP user of the host, or else its address.
     pub host: String,
-    /// How many registrations it has: one for each of its paths, usually.
+    /// How many registrations: one for each path of a host, usually, under whatever names.
     pub count: usize,
 }
 

@@ -141,11 +141,11 @@ impl Reservations {
         self.held.as_ref().map(|held| held.kind)
     }
 
-    /// How many of its nexuses each initiator has registered, by name.
+    /// How many registrations are counted for each owner.
     pub fn registrants(&self) -> BTreeMap<Arc<str>, usize> {
         let mut registrants = BTreeMap::new();
         for entry in &self.registrations {
-            *registrants.entry(entry.nexus.initiator.clone()).or_default() += 1;
+            *registrants.entry(entry.owner.clone()).or_default() += 1;
         }
         registrants
     }

@@ -141,6 +141,8 @@ fn who_lists_others_has_no_more_than_his_share() {
     let other = nexus_key("iqn.other", [0; 6], 1);
     let ids: Vec<_> = (0..100).map(|n| id(1000 + n)).collect();
     assert!(unit.out(&other, Register, 0, &with_ids((0, 6), SPEC_I_PT, &ids)).is_ok());
+    let counted = unit.state.registrants();
+    assert_eq!(counted.into_values().collect::<Vec<_>>(), [256, 101], "by who has made them");
 }
 
 /// Who has nothing yet may take one of the last, and not all of them at once.
