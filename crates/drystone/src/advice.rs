@@ -8,6 +8,7 @@ use std::fmt::Display;
 
 use anyhow::anyhow;
 use api::client::ClientError;
+use api::problem::Code;
 use array::ArrayError;
 use group::accounts::AccountError;
 use group::destinations::DestinationError;
@@ -264,6 +265,34 @@ impl Advised for ClientError {
             | Self::Request(_) => return None,
         })
     }
+
+    fn sentence(&self) -> String {
+        match (self, self.advice()) {
+            (Self::Problem(problem), _) => {
+                of_interface(problem.code).map_or_else(|| self.to_string(), str::to_owned)
+            }
+            (_, Some(advice)) => format!("{self}: {advice}"),
+            (_, None) => self.to_string(),
+        }
+    }
+}
+
+/// What programs are told in words of HTTP, for people who never see a request.
+fn of_interface(code: Code) -> Option<&'static str> {
+    match code {
+        Code::Changed => Some(
+            "somebody else has changed the settings meanwhile, and nothing was changed by you: run 'drystone diff' to see \
+             what is there now, then apply again",
+        ),
+        Code::NoSuchPath | Code::MethodNotAllowed => Some(
+            "the member does not know what this command asks for: no name may be empty, and the member may be of an \
+             earlier version than the command ('drystone status' says which)",
+        ),
+        Code::BodyTooLarge => Some(
+            "this is more than the member takes at a time, 1 MiB: nothing was changed, change it in several steps",
+        ),
+        _ => None,
+    }
 }
 
 impl Advised for Notice {
@@ -291,6 +320,7 @@ impl Advised for Notice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::problem::Problem;
 
     #[test]
     fn a_sentence_is_what_is_wrong_and_the_way_out() {
@@ -319,6 +349,25 @@ mod tests {
         for (error, sentence) in cases {
             assert_eq!(error.sentence(), sentence);
         }
+    }
+
+    /// Programs read of tags, bodies and paths; who types a command sends none that he knows of.
+    #[test]
+    fn people_hear_nothing_of_http() {
+        let told = |code| {
+            let problem =
+                Problem::new(code, "it is not any more as you read it: send If-Match anew");
+            ClientError::Problem(Box::new(problem)).sentence()
+        };
+        let changed = told(Code::Changed);
+        assert!(
+            changed.starts_with("somebody else has changed the settings meanwhile, "),
+            "{changed}"
+        );
+        assert!(changed.contains("nothing was changed by you: run 'drystone diff'"), "{changed}");
+        assert!(told(Code::NoSuchPath).contains("no name may be empty"));
+        assert!(told(Code::BodyTooLarge).ends_with("change it in several steps"));
+        assert!(told(Code::InUse).contains("If-Match"), "others are said by the member");
     }
 
     #[test]
