@@ -78,6 +78,9 @@ impl Advised for RequestError {
             Self::NoSuchSnapshot { volume, .. } => see_snapshots(volume),
             Self::WouldShrink(_) => "write --shrink if that is meant".to_owned(),
             Self::ReservationsAway(name) => format!("'drystone volume online {name}' serves it"),
+            Self::SnapshotReservationsAway { volume, name } => {
+                format!("'drystone snapshot online {volume} {name}' serves it")
+            }
             Self::NamedTwice(_) => "write it once".to_owned(),
             Self::Sanitized(_) => "wait for its end, or let a host send it again".to_owned(),
             Self::SnapshotOnline { volume, name } => take_offline(volume, name),
