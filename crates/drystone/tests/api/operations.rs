@@ -512,6 +512,11 @@ fn records(tour: &mut Tour<'_>) {
     tour.refused("GET", "/v1/events?severity=loud", None, 422, "invalid");
     tour.refused("GET", "/v1/events?last=0", None, 422, "invalid");
     tour.refused("GET", "/v1/events?since=yesterday", None, 400, "bad-request");
+    let lately = tour.call("GET", "/v1/events?seconds_ago=3600", None, 200).json();
+    assert!(lately.as_array().is_some_and(|all| !all.is_empty()), "{lately}");
+    for path in ["/v1/events?since=1&seconds_ago=1", "/v1/audit?since=1&seconds_ago=1"] {
+        tour.refused("GET", path, None, 422, "invalid");
+    }
     tour.refused("GET", "/v1/events/stream?severity=loud", None, 422, "invalid");
     follow(tour, &all[1..]);
 
