@@ -27,7 +27,7 @@ const NAME_BYTES_MAX: usize = 64;
 
 /// Where somebody is: an IPv4 address, or an IPv6 network of 64 bits, all of which one machine has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Place(IpAddr);
+pub(crate) struct Place(IpAddr);
 
 impl From<IpAddr> for Place {
     fn from(address: IpAddr) -> Self {
