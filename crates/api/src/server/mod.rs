@@ -32,6 +32,7 @@ mod tags;
 mod testing;
 mod throttle;
 mod tls;
+mod walks;
 
 use std::io;
 use std::net::TcpListener;
