@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use crate::server::Place;
+use crate::place::Place;
 use crate::types::{Connection, SessionWork, Work};
 
 /// Sessions that have figures of their own: those that have been logged in longest, if there are more.

@@ -52,7 +52,6 @@ use connections::Door;
 pub use routes::document;
 use socket::SocketFile;
 pub use socket::{administrators, check_length};
-pub(crate) use throttle::Place;
 pub(crate) use tls::fingerprint;
 pub use tls::{Identity, IdentityError};
 
