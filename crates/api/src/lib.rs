@@ -18,6 +18,7 @@
 
 pub mod client;
 pub mod metrics;
+mod place;
 pub mod problem;
 pub mod server;
 pub mod types;

@@ -105,7 +105,7 @@ fn serve(socket: &Path, connections_max: usize) -> (Server, Held) {
             statuses: notify::Statuses::default(),
             sender: notify::Sender::new("0", |_| String::new(), |_| String::new()),
         },
-        tls: None,
+        tls: Ok(None),
     };
     (Server::start(config, Fake(held.clone())).expect("it can be started"), held)
 }

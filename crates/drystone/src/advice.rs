@@ -8,6 +8,7 @@ use std::fmt::Display;
 
 use anyhow::anyhow;
 use api::client::ClientError;
+use api::problem::Code;
 use array::ArrayError;
 use group::accounts::AccountError;
 use group::destinations::DestinationError;
@@ -77,6 +78,9 @@ impl Advised for RequestError {
             Self::NoSuchSnapshot { volume, .. } => see_snapshots(volume),
             Self::WouldShrink(_) => "write --shrink if that is meant".to_owned(),
             Self::ReservationsAway(name) => format!("'drystone volume online {name}' serves it"),
+            Self::SnapshotReservationsAway { volume, name } => {
+                format!("'drystone snapshot online {volume} {name}' serves it")
+            }
             Self::NamedTwice(_) => "write it once".to_owned(),
             Self::Sanitized(_) => "wait for its end, or let a host send it again".to_owned(),
             Self::SnapshotOnline { volume, name } => take_offline(volume, name),
@@ -264,6 +268,34 @@ impl Advised for ClientError {
             | Self::Request(_) => return None,
         })
     }
+
+    fn sentence(&self) -> String {
+        match (self, self.advice()) {
+            (Self::Problem(problem), _) => {
+                of_interface(problem.code).map_or_else(|| self.to_string(), str::to_owned)
+            }
+            (_, Some(advice)) => format!("{self}: {advice}"),
+            (_, None) => self.to_string(),
+        }
+    }
+}
+
+/// What programs are told in words of HTTP, for people who never see a request.
+fn of_interface(code: Code) -> Option<&'static str> {
+    match code {
+        Code::Changed => Some(
+            "somebody else has changed the settings meanwhile, and nothing was changed by you: run 'drystone diff' to see \
+             what is there now, then apply again",
+        ),
+        Code::NoSuchPath | Code::MethodNotAllowed => Some(
+            "the member does not know what this command asks for: no name may be empty, and the member may be of an \
+             earlier version than the command ('drystone status' says which)",
+        ),
+        Code::BodyTooLarge => Some(
+            "this is more than the member takes at a time, 1 MiB: nothing was changed, change it in several steps",
+        ),
+        _ => None,
+    }
 }
 
 impl Advised for Notice {
@@ -295,6 +327,7 @@ impl Advised for Notice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::problem::Problem;
 
     #[test]
     fn a_sentence_is_what_is_wrong_and_the_way_out() {
@@ -323,6 +356,25 @@ mod tests {
         for (error, sentence) in cases {
             assert_eq!(error.sentence(), sentence);
         }
+    }
+
+    /// Programs read of tags, bodies and paths; who types a command sends none that he knows of.
+    #[test]
+    fn people_hear_nothing_of_http() {
+        let told = |code| {
+            let problem =
+                Problem::new(code, "it is not any more as you read it: send If-Match anew");
+            ClientError::Problem(Box::new(problem)).sentence()
+        };
+        let changed = told(Code::Changed);
+        assert!(
+            changed.starts_with("somebody else has changed the settings meanwhile, "),
+            "{changed}"
+        );
+        assert!(changed.contains("nothing was changed by you: run 'drystone diff'"), "{changed}");
+        assert!(told(Code::NoSuchPath).contains("no name may be empty"));
+        assert!(told(Code::BodyTooLarge).ends_with("change it in several steps"));
+        assert!(told(Code::InUse).contains("If-Match"), "others are said by the member");
     }
 
     #[test]

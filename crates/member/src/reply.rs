@@ -106,11 +106,13 @@ pub struct Registrations {
     pub shared_percent: Option<usize>,
 }
 
-/// The reservations of a volume.
+/// The reservations of a volume, or of a snapshot, which is a target of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reservations {
     /// The volume.
     pub volume: String,
+    /// Of which of its snapshots, if it is of one.
+    pub snapshot: Option<String>,
     /// Who holds it, and who is registered.
     pub info: ReservationsInfo,
 }

@@ -100,6 +100,10 @@ pub enum SnapshotRequest {
     SetWritable { volume: String, name: String, fresh: bool },
     /// What differs; `None` is before everything for `from`, and now for `to` → extents.
     Diff { volume: String, from: Option<String>, to: Option<String> },
+    /// Who has reserved it, and who is registered, while it is served → [`super::reply::Reservations`].
+    Reservations { volume: String, name: String },
+    /// End all of that, and tell the hosts that were registered → [`super::reply::Reservations`].
+    ClearReservations { volume: String, name: String },
 }
 
 /// About disks, which go by their number or their name.
@@ -201,6 +205,8 @@ impl SnapshotRequest {
             | Self::Delete { volume, .. }
             | Self::SetOnline { volume, .. }
             | Self::SetWritable { volume, .. }
+            | Self::Reservations { volume, .. }
+            | Self::ClearReservations { volume, .. }
             | Self::Diff { volume, .. } => vec![volume],
         }
     }

@@ -3,6 +3,7 @@
 mod destinations;
 mod error;
 mod events;
+mod happened;
 mod http;
 mod printed;
 mod reservations;
@@ -17,15 +18,16 @@ use serde::de::DeserializeOwned;
 
 use crate::problem::Code;
 use crate::types::{
-    Access, Account, AccountChange, Array, ArrayChange, AuditEntry, ChapUsers, Clone as NewClone,
+    Access, Account, AccountChange, Array, ArrayChange, ChapUsers, Clone as NewClone,
     Configuration, ConfigurationChange, Connection, CreatedToken, Disk, DiskFailure,
-    DiskReplacement, Entry, Event, Extent, Figures, HostRecord, Interface, Job, JobKind, Login,
+    DiskReplacement, Entry, Extent, Figures, HostRecord, Interface, Job, JobKind, Login,
     NewAccount, NewDisk, NewPolicy, NewSchedule, NewSecret, NewSnapshots, NewToken, NewVolume,
-    Policy, Run, RunKind, Schedule, ScheduleChange, Severity, Snapshot, SnapshotChange, Token,
-    Volume, VolumeChange,
+    Policy, Run, RunKind, Schedule, ScheduleChange, Snapshot, SnapshotChange, Token, Volume,
+    VolumeChange,
 };
 
 pub use error::{ClientError, SILENCE};
+pub use happened::{Since, WhichEvents};
 pub use http::is_taken;
 use http::{Reply, Sent};
 use printed::printed;
@@ -35,19 +37,6 @@ pub use way::{Remote, ServerUrl, UrlError};
 
 /// Hears how work goes on.
 pub type Progress<'a> = &'a mut dyn FnMut(&[Job]);
-
-/// Which events are asked for.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct WhichEvents<'a> {
-    /// Those since then; not for those that are followed.
-    pub since_unix_seconds: Option<u64>,
-    /// Those that matter at least as much.
-    pub severity: Option<Severity>,
-    /// Those about things whose name has this text in it.
-    pub object: Option<&'a str>,
-    /// Of those, so many of the last; not for those that are followed.
-    pub last: Option<usize>,
-}
 
 /// The way to a running member. Each call is a connection of its own; what was asked for goes on without it.
 #[derive(Debug)]
@@ -428,56 +417,6 @@ impl Client {
     /// Who is connected.
     pub fn connections(&self) -> Result<Vec<Connection>> {
         self.list("/v1/connections")
-    }
-
-    /// What happened, oldest first.
-    pub fn events(&self, which: &WhichEvents<'_>) -> Result<Vec<Event>> {
-        let since = which.since_unix_seconds.map(|since| since.to_string());
-        let last = which.last.map(|last| last.to_string());
-        let words = [
-            ("since", since.as_deref()),
-            ("last", last.as_deref()),
-            ("severity", which.severity.map(Severity::word)),
-            ("object", which.object),
-        ];
-        self.list(&with_query("/v1/events", &words))
-    }
-
-    /// Hears of events from this number on, for as long as `hear` says so. That the member stops is an error.
-    pub fn follow_events(
-        &self,
-        from: u64,
-        which: &WhichEvents<'_>,
-        hear: &mut dyn FnMut(Event) -> bool,
-    ) -> Result<()> {
-        let from = from.to_string();
-        let words = [
-            ("from", Some(from.as_str())),
-            ("severity", which.severity.map(Severity::word)),
-            ("object", which.object),
-        ];
-        let path = with_query("/v1/events/stream", &words);
-        let mut each = |name: &str, data: &str| {
-            if name == "event" {
-                return printed(data.as_bytes()).map(&mut *hear);
-            }
-            Ok(true)
-        };
-        events::follow(&self.way, &Sent::new(Method::GET, &path), &mut each).map(drop)
-    }
-
-    /// Who did what, oldest first; `done` leaves what was done, or what was refused or failed.
-    pub fn audit(
-        &self,
-        since_unix_seconds: Option<u64>,
-        done: Option<bool>,
-        last: Option<usize>,
-    ) -> Result<Vec<AuditEntry>> {
-        let since = since_unix_seconds.map(|since| since.to_string());
-        let (done, last) = (done.map(|done| done.to_string()), last.map(|last| last.to_string()));
-        let words =
-            [("since", since.as_deref()), ("done", done.as_deref()), ("last", last.as_deref())];
-        self.list(&with_query("/v1/audit", &words))
     }
 
     /// What hosts have had done.

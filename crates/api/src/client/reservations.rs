@@ -13,4 +13,14 @@ impl Client {
     pub fn clear_reservations(&self, volume: &str) -> Result<Reservations> {
         self.post(&path(["volumes", volume, "reservations", "clear"]))
     }
+
+    /// What hosts have reserved of a snapshot.
+    pub fn snapshot_reservations(&self, volume: &str, name: &str) -> Result<Reservations> {
+        self.get(&path(["snapshots", volume, name, "reservations"]))
+    }
+
+    /// Ends all of it.
+    pub fn clear_snapshot_reservations(&self, volume: &str, name: &str) -> Result<Reservations> {
+        self.post(&path(["snapshots", volume, name, "reservations", "clear"]))
+    }
 }

@@ -1,16 +1,21 @@
 //! What sessions of hosts have had done. Hosts come and go, and there may be thousands: [`SESSIONS_MAX`] are told of.
 //!
 //! Those have it that have been logged in longest: one that comes takes no other's place, so series end only with
-//! their sessions.
+//! their sessions. Of one place, an address that a connection has to come from, [`PLACE_MAX`] go first; more of it
+//! have what others leave, so that no host takes all places by many sessions. A name of an initiator is a claim.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use crate::place::Place;
 use crate::types::{Connection, SessionWork, Work};
 
 /// Sessions that have figures of their own: those that have been logged in longest, if there are more.
 pub const SESSIONS_MAX: usize = 256;
+
+/// Sessions of one place that have figures of their own before those of others.
+const PLACE_MAX: usize = 16;
 
 /// What tells sessions apart: the volume or snapshot, the initiator name and its port. A target has one session of
 /// each port of an initiator (RFC 7143 §6.3.5).
@@ -21,8 +26,9 @@ type Key<'a> = (String, &'a str, &'a str);
 pub(super) struct Session<'a> {
     key: Key<'a>,
     number: u16,
-    /// Where the connection arrived that it has had longest.
+    /// Where the connection arrived that it has had longest, and where that came from.
     portal: SocketAddr,
+    place: Place,
     since: Option<Instant>,
     /// Commands that have not been answered.
     pub(super) waiting: usize,
@@ -41,6 +47,7 @@ impl<'a> Session<'a> {
             key: (volume, &connection.host, &connection.isid),
             number: connection.session,
             portal: connection.portal,
+            place: connection.address.ip().into(),
             since: connection.since,
             waiting: connection.waiting,
             work: &connection.session_work,
@@ -54,6 +61,7 @@ impl<'a> Session<'a> {
             self.waiting += other.waiting;
             if other.since < self.since {
                 (self.since, self.portal) = (other.since, other.portal);
+                self.place = other.place;
             }
         } else if other.since > self.since {
             *self = other;
@@ -95,9 +103,16 @@ fn all(connections: &[Connection]) -> Vec<Session<'_>> {
 
 /// The sessions that have figures of their own.
 pub(super) fn told(connections: &[Connection]) -> Vec<Session<'_>> {
-    let mut all = all(connections);
-    all.truncate(SESSIONS_MAX);
-    all
+    let mut of_place: HashMap<Place, usize> = HashMap::new();
+    let (mut told, mut more) = (Vec::new(), Vec::new());
+    for session in all(connections) {
+        let count = of_place.entry(session.place).or_default();
+        *count += 1;
+        if *count <= PLACE_MAX { told.push(session) } else { more.push(session) }
+    }
+    told.extend(more);
+    told.truncate(SESSIONS_MAX);
+    told
 }
 
 /// How many there are, and how many of them have no figures of their own.
@@ -155,6 +170,33 @@ mod tests {
             let told = told(&all);
             assert_eq!((told.len(), told[0].number), (1, 2), "{told:?}");
         }
+    }
+
+    /// 300 sessions of one address under as many names, and two of each of nine others that come later.
+    #[test]
+    fn one_host_has_what_others_leave() {
+        let greedy = (0..300).map(|isid| connection(&format!("evil{isid}"), isid, [1, 1], 60_000));
+        let other = |n: u64| {
+            let mut connection = connection("good", n, [2, 1], 1000);
+            connection.address = SocketAddr::from(([10, 0, 1, (n / 2) as u8], 40_000));
+            connection
+        };
+        let greedy: Vec<_> = greedy.collect();
+        assert_eq!(told(&greedy).len(), SESSIONS_MAX, "there is nobody else");
+        let all: Vec<_> = greedy.into_iter().chain((0..18).map(other)).collect();
+        let told = told(&all);
+        let good = told.iter().filter(|session| session.key.1 == "good").count();
+        assert_eq!((told.len(), good), (SESSIONS_MAX, 18));
+        // Of one more address that is as greedy, so many go first.
+        let late = (0..300).map(|isid| {
+            let mut connection = connection(&format!("late{isid}"), isid, [3, 1], 500);
+            connection.address = SocketAddr::from(([10, 0, 2, 1], 40_000));
+            connection
+        });
+        let all: Vec<_> = all.into_iter().chain(late).collect();
+        let late = super::told(&all);
+        let late = late.iter().filter(|session| session.key.1.starts_with("late")).count();
+        assert_eq!(late, PLACE_MAX);
     }
 
     #[test]

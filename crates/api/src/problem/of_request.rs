@@ -34,6 +34,7 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         RequestError::WouldShrink(_) => Code::WouldLoseData,
         RequestError::Sanitized(_)
         | RequestError::ReservationsAway(_)
+        | RequestError::SnapshotReservationsAway { .. }
         | RequestError::Cancelled => Code::WrongState,
         RequestError::SnapshotOnline { .. }
         | RequestError::HostsLoggedIn { .. }

@@ -18,15 +18,13 @@ use super::login::{Doorkeeper, Login};
 use super::pace::Pace;
 use super::runs::Runs;
 use super::tags::{Family, Kept, Tag};
+use super::walks::{WALKS_MAX, Walks};
 use super::{Config, Identity};
 use crate::problem::{Code, Problem, code_of};
 use crate::types::{Event, Interface, OfAnswer};
 
 /// How long a request is waited for. What takes longer goes on.
 const PATIENCE: Duration = Duration::from_secs(600);
-
-/// Questions at work at once that walk over whole maps.
-const WALKS_MAX: usize = 2;
 
 /// How soon after one began the next one takes its place: each makes disks write down what they hold.
 const WALK_REST: Duration = Duration::from_millis(100);
@@ -97,7 +95,7 @@ pub(super) struct App {
     /// What is proved there.
     pub(super) identity: Option<Identity>,
     started: SystemTime,
-    walks: Arc<Semaphore>,
+    walks: Arc<Walks>,
     streams: Arc<Semaphore>,
     /// Of these, those of who asks from afar: the socket keeps the rest.
     from_afar: Arc<Followers>,
@@ -138,7 +136,7 @@ impl App {
             interface,
             identity: None,
             started: SystemTime::now(),
-            walks: Arc::new(Semaphore::new(WALKS_MAX)),
+            walks: Walks::new(),
             streams: Arc::new(Semaphore::new(streams_max)),
             from_afar: Followers::new(streams_max.div_ceil(2)),
             logs: config.logs.clone(),
@@ -232,15 +230,16 @@ impl App {
     }
 
     /// Asks for what is found by walking over whole maps, which keeps a core and much memory busy: two at once and
-    /// twenty a second, also when those who asked have left. A walk that has begun is ended, one that waits is not
+    /// twenty a second, one of them of each `owner`, also when those who asked have left. A walk that has begun is ended, one that waits is not
     /// begun for who has left.
     pub(super) async fn ask_walk<T: OfAnswer + Send + 'static>(
         self: &Arc<Self>,
+        owner: String,
         request: Request,
     ) -> Result<T, Problem> {
         let end = Instant::now() + PATIENCE;
-        let place = timeout_at(end, self.walks.clone().acquire_owned()).await;
-        let place = place.map_err(|_| too_many_walk())?.map_err(|_| stopping())?;
+        let place = timeout_at(end, self.walks.enter(owner)).await;
+        let place = place.map_err(|_| too_many_walk())?.ok_or_else(stopping)?;
         let (app, rested) = (self.clone(), Instant::now() + WALK_REST);
         let walk = tokio::spawn(async move {
             let (_, coming) = app.begin(request);
@@ -345,8 +344,8 @@ fn too_many_follow() -> Problem {
 
 fn too_many_walk() -> Problem {
     let sentence = format!(
-        "nothing was looked up, as {WALKS_MAX} questions that go through whole volumes were at work for {} minutes: \
-         ask again when they have ended",
+        "nothing was looked up, as {WALKS_MAX} questions that go through whole volumes, or one of yours, were at work \
+         for {} minutes: ask again when they have ended",
         PATIENCE.as_secs() / 60
     );
     Problem::new(Code::TooBusy, sentence)
@@ -387,12 +386,15 @@ mod tests {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let ask = || {
+            let ask = |who: &str| {
+                let who = who.to_owned();
                 let app = app.clone();
                 let list = SnapshotRequest::Count { snapshots: Vec::new() };
-                tokio::spawn(async move { app.ask_walk(Request::Snapshot(list)).await as Walked })
+                tokio::spawn(
+                    async move { app.ask_walk(who, Request::Snapshot(list)).await as Walked },
+                )
             };
-            let asked = [ask(), ask(), ask()];
+            let asked = [ask("a"), ask("b"), ask("c")];
             let mut codes = Vec::new();
             for one in asked {
                 let problem = one.await.unwrap().unwrap_err();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::throttle::Place;
+use crate::place::Place;
 
 /// The connections of one door. Above the limit one makes room that is silent or whose request has not come
 /// in whole: of the place that has most, the one that has been so for longest. So whoever has few keeps

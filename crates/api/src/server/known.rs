@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::throttle::Place;
+use crate::place::Place;
 
 /// How long it counts: somebody who comes once a week is known.
 const MEMORY: Duration = Duration::from_secs(14 * 24 * 60 * 60);

@@ -16,7 +16,8 @@ use zeroize::Zeroizing;
 
 use super::known::Known;
 use super::passwords::Passwords;
-use super::throttle::{Place, Throttle};
+use super::throttle::Throttle;
+use crate::place::Place;
 use crate::problem::{Code, Problem};
 
 /// How coarse the last use of a token is kept, and logins are recorded.

@@ -32,6 +32,7 @@ mod tags;
 mod testing;
 mod throttle;
 mod tls;
+mod walks;
 
 use std::io;
 use std::net::TcpListener;
@@ -77,8 +78,8 @@ pub struct Config {
     pub advice: fn(&Event) -> String,
     /// Where events go on to.
     pub notifications: Notifications,
-    /// Where it is served over TLS as well.
-    pub tls: Option<Tls>,
+    /// Where it is served over TLS as well, if it is; or a sentence why it is not although that was asked for.
+    pub tls: Result<Option<Tls>, String>,
 }
 
 /// What is known of where events go on to.
@@ -109,8 +110,24 @@ impl Tls {
         Ok(Interface {
             addresses: addresses.collect::<io::Result<_>>()?,
             certificate_sha256: Some(self.identity.fingerprint()),
-            logs_not_written: Vec::new(),
+            ..Interface::default()
         })
+    }
+}
+
+impl Config {
+    /// What is told of how the member is managed from afar.
+    fn shown(&self) -> io::Result<Interface> {
+        match &self.tls {
+            Ok(Some(tls)) => tls.shown(),
+            Ok(None) => Ok(Interface::default()),
+            Err(why) => Ok(Interface { not_over_tls: Some(why.clone()), ..Interface::default() }),
+        }
+    }
+
+    /// What is needed for it.
+    fn over_tls(&self) -> Option<&Tls> {
+        self.tls.as_ref().ok().and_then(Option::as_ref)
     }
 }
 
@@ -130,9 +147,8 @@ impl Server {
     /// Why the socket or a thread cannot be made.
     pub fn start(config: Config, member: impl Ask) -> io::Result<Self> {
         let streams_max = config.connections_max.div_ceil(2);
-        let interface = config.tls.as_ref().map_or_else(|| Ok(Interface::default()), Tls::shown)?;
-        let mut app = App::new(Arc::new(member), &config, streams_max, interface);
-        app.identity = config.tls.as_ref().map(|tls| tls.identity.clone());
+        let mut app = App::new(Arc::new(member), &config, streams_max, config.shown()?);
+        app.identity = config.over_tls().map(|tls| tls.identity.clone());
         let app = Arc::new(app);
         let Config { socket, connections_max, tls, .. } = config;
         let (is_ending, ending) = watch::channel(false);
@@ -146,7 +162,7 @@ impl Server {
             let callers = Callers::new(connections_max, connections_max);
             connections::serve(Door::Socket(listener), router, callers, is_over).await;
         })?];
-        if let Some(tls) = tls {
+        if let Ok(Some(tls)) = tls {
             let serving = app.clone();
             threads.push(thread_of("api-tls", move |told| async move {
                 let door = match tls_door(&serving, tls) {

@@ -9,7 +9,7 @@ use group::accounts::{PasswordError, PasswordHash};
 use tokio::sync::{Semaphore, oneshot};
 use zeroize::Zeroizing;
 
-use super::throttle::Place;
+use crate::place::Place;
 use crate::problem::{Code, Problem};
 
 /// Hashes under way at once: each takes 19 MiB and a processor.

@@ -76,6 +76,8 @@ const LEAST: &[(&str, &str, Role)] = &[
     ("DELETE", "/v1/snapshots/{volume}/{name}", Operator),
     ("PATCH", "/v1/snapshots/{volume}/{name}", Operator),
     ("POST", "/v1/snapshots/{volume}/{name}/clone", Operator),
+    ("GET", "/v1/snapshots/{volume}/{name}/reservations", ReadOnly),
+    ("POST", "/v1/snapshots/{volume}/{name}/reservations/clear", Operator),
     ("POST", "/v1/snapshots/{volume}/{name}/rollback", Operator),
     ("GET", "/v1/tokens", Administrator),
     ("POST", "/v1/tokens", Administrator),

@@ -19,6 +19,6 @@ pub(super) fn config(home: &Path) -> Config {
             statuses: notify::Statuses::default(),
             sender: notify::Sender::new("0", |_| String::new(), |_| String::new()),
         },
-        tls: None,
+        tls: Ok(None),
     }
 }

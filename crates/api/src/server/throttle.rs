@@ -5,9 +5,10 @@
 //! gets in from any place: it cannot be found by trying.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::place::Place;
 
 /// Failures that cost nothing: of one account from a place, and of all from there.
 const FREE_OF_ACCOUNT: u32 = 5;
@@ -24,28 +25,6 @@ const COUNTS_MAX: usize = 4096;
 
 /// The longest name that an account can have, and then some: longer ones count for the place only.
 const NAME_BYTES_MAX: usize = 64;
-
-/// Where somebody is: an IPv4 address, or an IPv6 network of 64 bits, all of which one machine has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Place(IpAddr);
-
-impl From<IpAddr> for Place {
-    fn from(address: IpAddr) -> Self {
-        match address.to_canonical() {
-            IpAddr::V6(v6) => {
-                let network = u128::from(v6) & !u128::from(u64::MAX);
-                Self(Ipv6Addr::from(network).into())
-            }
-            v4 => Self(v4),
-        }
-    }
-}
-
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 type Key = (Place, Option<String>);
 
@@ -129,6 +108,8 @@ fn make_room(counts: &mut HashMap<Key, Count>, now: Instant) {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
     fn place(text: &str) -> Place {
@@ -174,7 +155,7 @@ mod tests {
     fn what_is_kept_is_bounded_and_one_machine_is_one_place() {
         let (throttle, begun) = (Throttle::default(), Instant::now());
         for number in 0..2 * COUNTS_MAX as u32 {
-            let from = Place(IpAddr::from(number.to_be_bytes()));
+            let from = Place::from(IpAddr::from(number.to_be_bytes()));
             throttle.failed(from, Some("ada"), begun + Duration::from_millis(number.into()));
         }
         assert_eq!(throttle.counts().len(), COUNTS_MAX);

@@ -156,6 +156,9 @@ pub struct Interface {
     pub addresses: Vec<String>,
     /// The SHA-256 of its certificate, in hexadecimal digits; null if it does not listen.
     pub certificate_sha256: Option<String>,
+    /// Why it does not listen although it was started to, and what to do: a sentence. Null if it listens, or need not.
+    #[serde(default)]
+    pub not_over_tls: Option<String>,
     /// Which of its logs are not written to the disk, and why: a sentence each.
     #[serde(default)]
     pub logs_not_written: Vec<String>,

@@ -3,11 +3,14 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What hosts have reserved of a volume.
+/// What hosts have reserved of a volume, or of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Reservations {
     /// The volume.
     pub volume: String,
+    /// Of which of its snapshots; null if it is of the volume itself.
+    #[serde(default)]
+    pub snapshot: Option<String>,
     /// The type of the persistent reservation that holds, or null.
     pub reservation: Option<ReservationType>,
     /// Whether registrations and the reservation outlive a restart of the member and a loss of power (APTPL).
@@ -62,7 +65,7 @@ super::same_words!(ReservationType, member::ReservationType:
 
 impl From<member::Reservations> for Reservations {
     fn from(theirs: member::Reservations) -> Self {
-        let member::Reservations { volume, info } = theirs;
+        let member::Reservations { volume, snapshot, info } = theirs;
         let registration = |one: member::RegistrantInfo| Registration {
             host: one.nexus.initiator.to_string(),
             isid: one.nexus.isid.iter().map(|byte| format!("{byte:02x}")).collect(),
@@ -73,6 +76,7 @@ impl From<member::Reservations> for Reservations {
         let registrations: Vec<_> = info.registrants.into_iter().map(registration).collect();
         Self {
             volume,
+            snapshot,
             reservation: info.kind.map(Into::into),
             persistent: info.is_persistent,
             reserved_by: info.legacy.map(|nexus| nexus.initiator.to_string()),

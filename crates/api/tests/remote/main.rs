@@ -176,7 +176,7 @@ impl Served {
                 statuses: notify::Statuses::default(),
                 sender: notify::Sender::new("0", |_| String::new(), |_| String::new()),
             },
-            tls: Some(Tls { listeners: vec![listener], identity }),
+            tls: Ok(Some(Tls { listeners: vec![listener], identity })),
         };
         let held = Held::default();
         let fake = Fake { logins: logins.clone(), held: held.clone() };

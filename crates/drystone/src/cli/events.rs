@@ -2,7 +2,8 @@
 
 use crate::cli::manage::MemberArgs;
 use crate::cli::number;
-use crate::cli::since::{self, Since};
+use crate::cli::since;
+use api::client::Since;
 use api::types::Severity;
 use clap::Args;
 use std::time::Duration;
@@ -42,7 +43,8 @@ pub(crate) struct EventsArgs {
     #[arg(long, value_name = "SECONDS", requires = "follow", value_parser = number::seconds)]
     pub(crate) timeout: Option<Duration>,
 
-    /// Only those since a time, such as 30m, 12h, 7d, 2026-11-26 or '2026-11-26 08:00' (UTC).
+    /// Only those since a time, such as 30m, 12h, 7d (ago, by the clock of the member), 2026-11-26 or
+    /// '2026-11-26 08:00' (UTC).
     #[arg(long, value_name = "TIME", value_parser = since::parse)]
     pub(crate) since: Option<Since>,
 
@@ -66,7 +68,8 @@ pub(crate) struct EventsArgs {
 /// Which entries.
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
-    /// Only those since a time, such as 30m, 12h, 7d, 2026-11-26 or '2026-11-26 08:00' (UTC).
+    /// Only those since a time, such as 30m, 12h, 7d (ago, by the clock of the member), 2026-11-26 or
+    /// '2026-11-26 08:00' (UTC).
     #[arg(long, value_name = "TIME", value_parser = since::parse)]
     pub(crate) since: Option<Since>,
 

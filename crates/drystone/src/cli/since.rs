@@ -1,16 +1,7 @@
 //! Times as people write them: how long ago, or a date of UTC.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use api::client::Since;
 use thiserror::Error;
-
-/// A time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Since {
-    /// So many seconds before now.
-    Ago(u64),
-    /// Seconds since 1970 (UTC).
-    At(u64),
-}
 
 /// Why a time does not read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -23,17 +14,6 @@ pub(crate) struct SinceError(String);
 pub(crate) fn parse(text: &str) -> Result<Since, SinceError> {
     let read = ago(text).map(Since::Ago).or_else(|| at(text).map(Since::At));
     read.ok_or_else(|| SinceError(text.to_owned()))
-}
-
-impl Since {
-    /// In seconds since 1970 (UTC).
-    pub(crate) fn unix_seconds(self) -> u64 {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-        match self {
-            Self::Ago(seconds) => now.saturating_sub(seconds),
-            Self::At(seconds) => seconds,
-        }
-    }
 }
 
 fn ago(text: &str) -> Option<u64> {

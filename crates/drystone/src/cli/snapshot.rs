@@ -1,6 +1,7 @@
 //! The options of `drystone snapshot`.
 
 use crate::cli::manage::{Confirm, Follow, MemberArgs};
+use crate::cli::reservations::{self, SnapshotReservationsCommand};
 use clap::{Args, Subcommand};
 
 /// Examples at the foot of `drystone snapshot --help`.
@@ -150,6 +151,10 @@ pub(crate) enum SnapshotCommand {
         #[command(flatten)]
         which: Which,
     },
+
+    /// Show and end what hosts have reserved of a snapshot that is online.
+    #[command(subcommand, after_long_help = reservations::OF_SNAPSHOT_EXAMPLES)]
+    Reservations(SnapshotReservationsCommand),
 
     /// List the ranges that differ between two snapshots, or a snapshot and now.
     #[command(

@@ -3,6 +3,7 @@
 use crate::cli::up::UpArgs;
 use crate::cli::words::{Entry, Plain, Refused, Words, read_regular};
 use crate::cli::{Cli, Command};
+use crate::logging;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -14,6 +15,9 @@ const NOT_IN_FILES: [&str; 6] =
 
 /// The key of the addresses that hosts reach.
 const PORTAL: &str = "portal";
+
+/// The key of what is logged, which is read where logging starts.
+const LOG: &str = "log";
 
 /// The keys whose values are disks.
 pub(super) const DISK_KEYS: [&str; 2] = ["disk", "journal"];
@@ -55,6 +59,10 @@ fn parse(text: &str) -> Result<Config, Vec<Refused>> {
         what: "'portal' names no address, so that no host could log in: write portal = [\"192.0.2.10:3260\"], or leave \
                the key out for this machine alone"
             .to_owned(),
+    }));
+    refused.extend(entries.iter().filter(|entry| entry.key == LOG).filter_map(|entry| {
+        let what = texts(&entry.value).iter().find_map(|text| logging::check_key(text).err())?;
+        Some(Refused { line: Some(entry.line), what })
     }));
     let names_disks = |entry: &Entry| entry.key == DISK_KEYS[0] && !texts(&entry.value).is_empty();
     if refused.is_empty() && !entries.iter().any(names_disks) {
@@ -200,6 +208,12 @@ mod tests {
         let said = |text: &str| parse(text).unwrap_err()[0].to_string();
         let bare = said("disk = 'ram:1G'\nportal = []");
         assert!(bare.starts_with("line 2: 'portal' names no address"), "{bare}");
+        for filter in ["blah=;", "inf", "target="] {
+            let wanted =
+                format!("line 2: log: '{filter}' is not a log filter: write error, warn, ");
+            let refused = said(&format!("disk = 'ram:1G'\nlog = '{filter}'"));
+            assert!(refused.starts_with(&wanted), "{refused}");
+        }
         assert!(said("cores = 1").starts_with("it names no disk: write disk = "));
         assert!(said("disk = []").starts_with("it names no disk: write disk = "));
         assert!(said("disk = 'ram:1G'\ncores =").starts_with("line 2: "));

@@ -26,6 +26,9 @@ const SHARED: &str = "RUST_LOG";
 /// The option that holds one.
 const OPTION: &str = "--log";
 
+/// The same in the file of a member.
+const KEY: &str = "log";
+
 /// The same for commands whose output is for people to read.
 const FILTER_QUIET: &str = "warn";
 
@@ -52,6 +55,11 @@ fn writer() -> NonBlocking {
 /// Refuses what was given with `--log` if it is none, also for commands that log nothing.
 pub(crate) fn check(filter: Option<&str>) -> Result<(), String> {
     filter.map_or(Ok(()), |text| parse(OPTION, text).map(drop))
+}
+
+/// The same of what the file of a member says.
+pub(crate) fn check_key(filter: &str) -> Result<(), String> {
+    parse(KEY, filter).map(drop)
 }
 
 /// Starts logging by `filter`, or by the environment; the error is a sentence for the user.
@@ -94,15 +102,20 @@ fn start_at(
 /// Reads a filter that came from `origin`.
 fn parse(origin: &str, text: &str) -> Result<EnvFilter, String> {
     let filter = EnvFilter::builder().parse(text).ok();
-    // A word alone would be a room with all that it says: a level that is misspelt is none. RUST_LOG is
-    // for other programs, too.
+    // A word alone would be a room with all that it says: a level that is misspelt is none, nor is one that is left
+    // out. RUST_LOG is for other programs, too.
     let is_odd =
-        origin != SHARED && text.split(',').any(|part| !is_level(part) && !part.contains('='));
+        origin != SHARED && text.split(',').any(|part| !is_level(part) && !is_by_room(part));
     filter.filter(|_| !is_odd).ok_or_else(|| {
         format!(
             "{origin}: '{text}' is not a log filter: write error, warn, info, debug or trace, or by room such as info,target=debug"
         )
     })
+}
+
+/// `ROOM=LEVEL`.
+fn is_by_room(part: &str) -> bool {
+    part.split_once('=').is_some_and(|(room, level)| !room.is_empty() && !level.is_empty())
 }
 
 fn is_level(word: &str) -> bool {
@@ -123,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_word_that_is_no_level_is_refused_where_drystone_is_meant() {
-        for text in ["bogus", "info,bogus", "inf", "debug,target", ""] {
+        for text in ["bogus", "info,bogus", "inf", "debug,target", "target=", ""] {
             assert!(parse("--log", text).is_err(), "{text}");
             assert!(parse("DRYSTONE_LOG", text).is_err(), "{text}");
             assert!(parse("RUST_LOG", text).is_ok(), "{text}");

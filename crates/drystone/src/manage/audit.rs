@@ -18,9 +18,8 @@ pub(crate) fn run(args: &AuditArgs) -> Result<(), Failure> {
 
 fn show(args: &AuditArgs) -> anyhow::Result<()> {
     let desk = Desk::new(&args.member)?;
-    let since = args.since.map(|since| since.unix_seconds());
     let done = args.refused.then_some(false);
-    let entries = desk.ask(|member| member.audit(since, done, Some(args.limit)))?;
+    let entries = desk.ask(|member| member.audit(args.since, done, Some(args.limit)))?;
     desk.show(&entries, |entries| {
         Ok(match entries.is_empty() {
             true => "nothing was done\n".to_owned(),

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &EventsArgs) -> Result<(), Failure> {
 fn show(args: &EventsArgs) -> anyhow::Result<()> {
     let desk = Desk::new(&args.member)?;
     let which = WhichEvents {
-        since_unix_seconds: args.since.map(|since| since.unix_seconds()),
+        since: args.since,
         severity: args.severity,
         object: args.object.as_deref(),
         last: Some(args.limit),

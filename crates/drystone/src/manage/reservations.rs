@@ -1,7 +1,9 @@
-//! `drystone volume reservations`.
+//! `drystone volume reservations` and `drystone snapshot reservations`.
 
 use super::{Desk, confirm::confirm};
-use crate::cli::reservations::ReservationsCommand;
+use crate::cli::manage::Confirm;
+use crate::cli::reservations::{ReservationsCommand, SnapshotReservationsCommand};
+use crate::cli::snapshot::Which;
 use crate::print::table::Column::Text;
 use crate::print::table::table;
 use crate::print::units;
@@ -12,27 +14,54 @@ pub(super) fn carry_out(desk: &Desk, command: ReservationsCommand) -> anyhow::Re
     let reservations = match command {
         ReservationsCommand::Show { volume } => desk.ask(|member| member.reservations(&volume))?,
         ReservationsCommand::Clear { volume, confirm: asked } => {
-            let there = desk.ask(|member| member.reservations(&volume))?;
-            if there.count > 0 || there.reserved_by.is_some() {
-                confirm(&asked, &question(&there))?;
-            }
+            ask_first(&asked, &desk.ask(|member| member.reservations(&volume))?)?;
             desk.ask(|member| member.clear_reservations(&volume))?
         }
     };
     desk.show(&reservations, |reservations| Ok(shown(reservations)))
 }
 
+/// The same of a snapshot.
+pub(super) fn of_snapshot(desk: &Desk, command: SnapshotReservationsCommand) -> anyhow::Result<()> {
+    let ask = |Which { volume, name }: &Which| {
+        desk.ask(|member| member.snapshot_reservations(volume, name))
+    };
+    let reservations = match command {
+        SnapshotReservationsCommand::Show { which } => ask(&which)?,
+        SnapshotReservationsCommand::Clear { which, confirm: asked } => {
+            ask_first(&asked, &ask(&which)?)?;
+            desk.ask(|member| member.clear_snapshot_reservations(&which.volume, &which.name))?
+        }
+    };
+    desk.show(&reservations, |reservations| Ok(shown(reservations)))
+}
+
+/// Before what is `there` is ended.
+fn ask_first(args: &Confirm, there: &Reservations) -> anyhow::Result<()> {
+    let is_reserved = there.count > 0 || there.reserved_by.is_some();
+    if is_reserved { confirm(args, &question(there)) } else { Ok(()) }
+}
+
+/// Of what they are.
+fn subject(of: &Reservations) -> String {
+    match &of.snapshot {
+        None => format!("'{}'", of.volume),
+        Some(name) => format!("snapshot '{name}' of '{}'", of.volume),
+    }
+}
+
 fn question(of: &Reservations) -> String {
     let registrations = units::count(of.count, "registration");
     format!(
-        "End all reservations of '{}' ({registrations})? Hosts that they keep out may write then: a cluster that relies \
+        "End all reservations of {} ({registrations})? Hosts that they keep out may write then: a cluster that relies \
          on them must be stopped.",
-        of.volume
+        subject(of)
     )
 }
 
 fn shown(of: &Reservations) -> String {
-    let Reservations { volume, reservation, persistent, reserved_by, count, count_max, .. } = of;
+    let Reservations { reservation, persistent, reserved_by, count, count_max, .. } = of;
+    let subject = subject(of);
     let held = match (reservation, reserved_by) {
         (None, None) => "no host has reserved it".to_owned(),
         (None, Some(host)) => {
@@ -41,7 +70,7 @@ fn shown(of: &Reservations) -> String {
         (Some(kind), _) => format!("it is reserved: {}", words(*kind)),
     };
     if *count == 0 {
-        return format!("'{volume}': {held}, and none is registered\n");
+        return format!("{subject}: {held}, and none is registered\n");
     }
     let kept = if *persistent { ", kept over restarts" } else { "" };
     let row = |one: &Registration| {
@@ -52,7 +81,7 @@ fn shown(of: &Reservations) -> String {
     };
     let columns = [Text("HOST"), Text("PORT"), Text("KEY"), Text("HOLDS"), Text("COUNTED FOR")];
     let rows = table(columns, of.registrations.iter().map(row));
-    format!("{rows}'{volume}': {held}; {count} of {count_max} registrations{kept}\n")
+    format!("{rows}{subject}: {held}; {count} of {count_max} registrations{kept}\n")
 }
 
 /// What a reservation is called, and whom it lets in.
@@ -83,6 +112,7 @@ mod tests {
     fn it_is_said_who_holds_a_volume_and_who_is_registered() {
         let mut of = Reservations {
             volume: "vm".to_owned(),
+            snapshot: None,
             reservation: None,
             persistent: true,
             reserved_by: None,
@@ -99,5 +129,8 @@ mod tests {
                       holder reads and writes); 1 of 512 registrations, kept over restarts\n";
         assert_eq!(shown(&of), wanted);
         assert!(question(&of).starts_with("End all reservations of 'vm' (1 registration)?"));
+        of.snapshot = Some("s".to_owned());
+        assert!(shown(&of).contains("\nsnapshot 's' of 'vm': it is reserved: "), "{}", shown(&of));
+        assert!(question(&of).starts_with("End all reservations of snapshot 's' of 'vm' (1 "));
     }
 }

@@ -1,6 +1,6 @@
 //! `drystone snapshot`.
 
-use super::{Desk, confirm::confirm};
+use super::{Desk, confirm::confirm, reservations};
 use crate::Failure;
 use crate::cli::snapshot::{SnapshotArgs, SnapshotCommand, Which};
 use crate::print::details::details;
@@ -76,6 +76,7 @@ fn carry_out(desk: &Desk, command: SnapshotCommand) -> anyhow::Result<()> {
             let access = SnapshotAccess::default();
             serve(which, SnapshotChange { online: false, access, fresh: false })
         }
+        SnapshotCommand::Reservations(command) => reservations::of_snapshot(desk, command),
         SnapshotCommand::Diff { volume, from, to } => {
             let extents =
                 desk.ask(|member| member.changes(&volume, from.as_deref(), to.as_deref()))?;

@@ -41,17 +41,15 @@ pub(super) fn tls_or_why(
     args: &ApiArgs,
     data: &Path,
     events: &EventLog,
-) -> (Option<Tls>, Option<String>) {
-    let error = match tls(args, data) {
-        Ok(tls) => return (tls, None),
-        Err(error) => error,
-    };
-    let why = format!(
-        "{error:#}: hosts are served, but the member is not managed over TLS until it is started again with what is \
-         right"
-    );
-    events.tell(Event::of_member(Kind::NotManagedOverTls, why.clone()));
-    (None, Some(why))
+) -> Result<Option<Tls>, String> {
+    tls(args, data).map_err(|error| {
+        let why = format!(
+            "{error:#}: hosts are served, but the member is not managed over TLS until it is started again with what \
+             is right"
+        );
+        events.tell(Event::of_member(Kind::NotManagedOverTls, why.clone()));
+        why
+    })
 }
 
 /// Sends events on from now on; without a thread for it, none are.
@@ -75,7 +73,7 @@ pub(super) fn answer_at(
     socket: &Path,
     logs: &Logs,
     notifier: Option<&Notifier>,
-    tls: Option<Tls>,
+    tls: Result<Option<Tls>, String>,
 ) -> anyhow::Result<Server> {
     let statuses = notifier.map(Notifier::statuses).unwrap_or_default();
     let config = Config {

@@ -88,8 +88,8 @@ struct Running {
     server: Server,
     life: Arc<Life>,
     shown: Shown,
-    /// For whoever manages it from afar.
-    tls: Option<Tls>,
+    /// For whoever manages it from afar, or why that cannot be.
+    tls: Result<Option<Tls>, String>,
 }
 
 /// Opens the array and listens; `None` if a signal came first.
@@ -109,7 +109,7 @@ fn start(
         doors.keep(&data, args.open_access, keeps).map_err(advised)?;
     }
     let remembered = Remembered::read(&data).map_err(advised)?;
-    let (tls, found_wrong) = interface::tls_or_why(&args.api, &data, &logs.events);
+    let tls = interface::tls_or_why(&args.api, &data, &logs.events);
     let more_files = files_of(args, remembered.count());
     let units = Arc::new(ArrayUnits::default());
     let state = State::of_array(units.clone());
@@ -137,7 +137,7 @@ fn start(
         unlisted,
         given,
         gives_up_settings: args.open_access,
-        found_wrong: found_wrong.into_iter().collect(),
+        found_wrong: tls.as_ref().err().cloned().into_iter().collect(),
         tell: |notice| tracing::warn!("{}", notice.sentence()),
         events: logs.events.clone(),
     };

@@ -211,7 +211,9 @@ fn logins(tour: &mut Tour<'_>) {
     let shown = tour.call("GET", "/v1/interface", None, 200);
     assert_eq!(
         shown.json(),
-        json!({"addresses": [], "certificate_sha256": null, "logs_not_written": []})
+        json!({
+            "addresses": [], "certificate_sha256": null, "not_over_tls": null, "logs_not_written": []
+        })
     );
     let password = "correct horse battery";
     let ada = json!({"name": "ada", "role": "read-only", "password": password});
@@ -273,8 +275,13 @@ fn snapshots(tour: &mut Tour<'_>) {
     };
     assert_eq!(change(tour, json!({"online": true}))["access"], "read-only");
     tour.refused("DELETE", "/v1/snapshots/a/s", None, 409, "in-use");
+    let reserved = tour.call("GET", "/v1/snapshots/a/s/reservations", None, 200).json();
+    assert_eq!((&reserved["snapshot"], &reserved["count"]), (&json!("s"), &json!(0)));
+    let cleared = tour.call("POST", "/v1/snapshots/a/s/reservations/clear", None, 200).json();
+    assert_eq!(cleared, reserved);
     let offline = json!({"online": false});
     assert_eq!(change(tour, offline.clone())["iqn"], Value::Null);
+    tour.refused("GET", "/v1/snapshots/a/s/reservations", None, 409, "wrong-state");
     let writable = json!({"online": true, "access": "read-write"});
     assert_eq!(change(tour, writable)["access"], "read-write");
     assert_eq!(change(tour, offline)["online"], false);
@@ -512,6 +519,11 @@ fn records(tour: &mut Tour<'_>) {
     tour.refused("GET", "/v1/events?severity=loud", None, 422, "invalid");
     tour.refused("GET", "/v1/events?last=0", None, 422, "invalid");
     tour.refused("GET", "/v1/events?since=yesterday", None, 400, "bad-request");
+    let lately = tour.call("GET", "/v1/events?seconds_ago=3600", None, 200).json();
+    assert!(lately.as_array().is_some_and(|all| !all.is_empty()), "{lately}");
+    for path in ["/v1/events?since=1&seconds_ago=1", "/v1/audit?since=1&seconds_ago=1"] {
+        tour.refused("GET", path, None, 422, "invalid");
+    }
     tour.refused("GET", "/v1/events/stream?severity=loud", None, 422, "invalid");
     follow(tour, &all[1..]);
 

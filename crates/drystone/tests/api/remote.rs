@@ -203,7 +203,8 @@ fn accounts_and_the_certificate_outlive_a_restart() {
     // Without the option nobody gets in, and the socket works as ever.
     let member = home.start(&[]);
     assert!(!member.lines.iter().any(|line| line.starts_with("api ")), "{:?}", member.lines);
-    assert!(member.run(&["member", "show"]).contains("by its socket alone"));
+    assert!(member.run(&["member", "show"]).contains("by its socket alone: start it with"));
+    assert!(member.json(&["member", "show"])["not_over_tls"].is_null());
     assert_eq!(afar(&[&["status"][..], &way].concat(), &[]).0, 1);
     member.stop();
 }
@@ -219,7 +220,14 @@ fn a_member_that_cannot_be_managed_over_tls_serves_hosts_all_the_same() {
     let (code, status, _) = home.ask(&["status"]);
     assert!(code == 1 && status.contains("the member is not managed over TLS"), "{status}");
     assert!(member.run(&["events"]).contains("the member is not managed over TLS"));
-    assert!(member.run(&["member", "show"]).contains("'drystone status' says why"));
+    let shown = member.run(&["member", "show"]);
+    let wanted = format!("from afar: cannot listen on {}", taken.local_addr().unwrap());
+    assert!(shown.contains("by its socket alone, although") && shown.contains(&wanted), "{shown}");
+    let shown = member.json(&["member", "show"]);
+    assert!(
+        shown["not_over_tls"].as_str().unwrap().contains("until it is started again"),
+        "{shown}"
+    );
     member.stop();
     let none = home.path("none").display().to_string();
     let member = home.start(&[LISTEN, "--api-certificate", &none, "--api-key", &none]);

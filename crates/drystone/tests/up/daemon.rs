@@ -5,7 +5,7 @@ use crate::common::{drystone, finish};
 use crate::host::Host;
 use crate::{block, log_in, read, write};
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::unix::net::UnixDatagram;
@@ -323,6 +323,25 @@ fn a_check_says_what_is_wrong_before_it_matters() {
     let (code, report) = check(&config(&home, &more));
     assert_eq!(code, Some(1), "the secret is gone: {report}");
     assert_eq!(said(&report).last().unwrap().0, "error");
+}
+
+#[test]
+fn a_check_and_a_start_refuse_the_same_log_filter_in_the_same_words() {
+    let home = home_with_disks(2);
+    let path = config(&home, "log = 'blah=;'\n");
+    let (code, report) = check(&path);
+    assert_eq!(code, Some(1), "{report}");
+    let finding = &report["findings"][0];
+    assert_eq!((&finding["severity"], &finding["line"]), (&json!("error"), &json!(5)), "{report}");
+    let said = finding["text"].as_str().expect("a text");
+    assert!(said.starts_with("log: 'blah=;' is not a log filter: write error, warn"), "{said}");
+    let started = finish(&mut drystone(&["member", "start", "--config", path.to_str().unwrap()]));
+    let told = String::from_utf8_lossy(&started.stderr).into_owned();
+    let wanted = format!("drystone: {}: line 5: {said}\n", path.display());
+    assert_eq!((started.status.code(), told), (Some(2), wanted));
+    // The same of an option, but for what it is called.
+    let up = finish(&mut drystone(&["up", "--log", "blah=;"]));
+    assert_eq!(String::from_utf8_lossy(&up.stderr), format!("drystone: --{said}\n"));
 }
 
 #[test]

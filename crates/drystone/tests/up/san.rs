@@ -1,9 +1,13 @@
 //! What a member is set to, as a file.
 
 use crate::access::prove;
+use crate::common::drystone;
 use crate::common::member::{Home, text};
+use rustix::pipe::fcntl_setpipe_size;
 use std::fs;
+use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
 #[test]
 fn what_is_exported_is_the_same_until_something_changes() {
@@ -193,6 +197,37 @@ fn a_member_is_as_the_file_says_that_was_applied() {
     assert_eq!(diff(), (0, same, String::new()));
     assert_eq!(member.json(&["volume", "show", "vm"])["size_bytes"], 96 << 20);
     member.stop();
+}
+
+/// The second of two operators hears it in words for operators, and has changed nothing.
+#[test]
+fn who_applies_while_somebody_else_changes_the_settings_is_told_so() {
+    let home = Home::files(1, "128M");
+    let member = home.start(&[]);
+    let file = home.path("san.toml");
+    let policies: String = (0..600).map(|n| format!("[policy.p{n}]\nhosts = []\n")).collect();
+    fs::write(&file, policies).expect("it can be written");
+    // What it prints fills a pipe that is read when somebody else was faster: by then it has asked how things are.
+    let (mut out, blocked) = io::pipe().expect("a pipe can be made");
+    fcntl_setpipe_size(&blocked, 4096).expect("a page is enough for a pipe");
+    let mut apply = drystone(&["apply", "--yes", "-f", &text(&file)]);
+    let apply = apply.env("DRYSTONE_SOCKET", home.socket()).stdout(blocked).stderr(Stdio::piped());
+    let slow = apply.spawn().expect("drystone can be started");
+    apply.stdout(Stdio::null());
+    out.read_exact(&mut [0]).expect("it prints what it is about to change");
+    member.run(&["policy", "create", "faster"]);
+    io::copy(&mut out, &mut io::sink()).expect("it prints all of it");
+    let ended = slow.wait_with_output().expect("it ends");
+    let wanted = "drystone: somebody else has changed the settings meanwhile, and nothing was changed by you: run \
+                  'drystone diff' to see what is there now, then apply again\n";
+    assert_eq!((ended.status.code(), text_of(&ended.stderr)), (Some(1), wanted.to_owned()));
+    let policies = member.json(&["policy", "list"]);
+    assert_eq!(policies.as_array().map(Vec::len), Some(1), "{policies}");
+    member.stop();
+}
+
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[test]

@@ -138,6 +138,16 @@ pub enum RequestError {
     /// Reservations are seen and ended where the volume is served.
     #[error("'{0}' is not served now: its reservations are shown and cleared while it is online")]
     ReservationsAway(String),
+    /// The same of a snapshot.
+    #[error(
+        "snapshot '{name}' is not served now: its reservations are shown and cleared while it is online"
+    )]
+    SnapshotReservationsAway {
+        /// Its volume.
+        volume: String,
+        /// Its name.
+        name: String,
+    },
     /// Two volumes would be one target.
     #[error("'{name}' would have the same iSCSI name as '{other}'")]
     SameTarget {

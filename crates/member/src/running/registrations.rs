@@ -18,33 +18,78 @@ impl Member {
         low(self.settings.shared_room(), self.serving.targets().registrations())
     }
 
-    pub(super) fn show_reservations(&self, name: &str) -> Result<Answer, RequestError> {
-        let iqn = self.serving.names().volume(&self.find(name)?.name);
-        let targets = self.serving.targets();
-        let info = targets.reservations(&iqn);
-        let info = info.ok_or_else(|| RequestError::ReservationsAway(name.to_owned()))?;
-        Ok(Answer::Reservations(Box::new(Reservations { volume: name.to_owned(), info })))
+    /// The volume of this name as what hosts reserve.
+    pub(super) fn served_volume(&self, volume: String) -> Result<Reserved, RequestError> {
+        let iqn = self.serving.names().volume(&self.find(&volume)?.name);
+        Ok(Reserved { iqn, volume, snapshot: None })
     }
 
-    /// Ends all reservations of a volume. Hosts that nobody lets in any more end none, and those that are let in cannot
-    /// end those of others that fence them off.
-    pub(super) async fn clear_reservations(&self, name: &str) -> Result<Answer, RequestError> {
+    /// The same of a snapshot.
+    pub(super) fn served_snapshot(
+        &self,
+        volume: String,
+        name: String,
+    ) -> Result<Reserved, RequestError> {
+        self.find_snapshot(&volume, &name)?;
+        let iqn = self.serving.names().snapshot(&volume, &name);
+        Ok(Reserved { iqn, volume, snapshot: Some(name) })
+    }
+
+    pub(super) fn show_reservations(&self, of: &Reserved) -> Result<Answer, RequestError> {
+        self.reservations(of).map(|found| Answer::Reservations(Box::new(found)))
+    }
+
+    fn reservations(&self, of: &Reserved) -> Result<Reservations, RequestError> {
+        let info = self.serving.targets().reservations(&of.iqn).ok_or_else(|| of.away())?;
+        Ok(Reservations { volume: of.volume.clone(), snapshot: of.snapshot.clone(), info })
+    }
+
+    /// Ends all reservations of what `find` finds. Hosts that nobody lets in any more end none, and those that are let in
+    /// cannot end those of others that fence them off.
+    pub(super) async fn clear_reservations(
+        &self,
+        find: impl FnOnce(&Self) -> Result<Reserved, RequestError>,
+    ) -> Result<Answer, RequestError> {
         // What is taken away meanwhile would take the old ones along.
         let _turn = self.turn.take().await;
-        let Answer::Reservations(before) = self.show_reservations(name)? else {
-            return Err(RequestError::NoResult);
-        };
-        let iqn = self.serving.names().volume(name);
-        let registrations = self.serving.targets().clear_reservations(&iqn).await?;
+        let of = find(self)?;
+        let before = self.reservations(&of)?;
+        let registrations = self.serving.targets().clear_reservations(&of.iqn).await?;
         if registrations > 0 || before.info.legacy.is_some() {
             let text = format!(
-                "reservations of volume {name} were cleared by an operator: {registrations} registrations, {}",
+                "reservations of {} were cleared by an operator: {registrations} registrations, {}",
+                of.in_words(),
                 before.in_words()
             );
-            let event = Event::about(Kind::ReservationsCleared, ObjectKind::Volume, name, text);
-            self.events.tell(event);
+            let about = (Kind::ReservationsCleared, ObjectKind::Volume);
+            self.events.tell(Event::about(about.0, about.1, &of.volume, text));
         }
-        self.show_reservations(name)
+        self.show_reservations(&of)
+    }
+}
+
+/// What hosts reserve: a volume, or a snapshot that is served as a target of its own.
+#[derive(Debug)]
+pub(super) struct Reserved {
+    iqn: String,
+    volume: String,
+    snapshot: Option<String>,
+}
+
+impl Reserved {
+    fn away(&self) -> RequestError {
+        let volume = self.volume.clone();
+        match self.snapshot.clone() {
+            None => RequestError::ReservationsAway(volume),
+            Some(name) => RequestError::SnapshotReservationsAway { volume, name },
+        }
+    }
+
+    fn in_words(&self) -> String {
+        match &self.snapshot {
+            None => format!("volume {}", self.volume),
+            Some(name) => format!("snapshot {name} of volume {}", self.volume),
+        }
     }
 }
 

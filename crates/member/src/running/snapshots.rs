@@ -26,6 +26,12 @@ impl Member {
                 let extents = array.diff(&volume, from.as_deref(), to.as_deref()).await?;
                 return Ok(Answer::Extents(extents));
             }
+            SnapshotRequest::Reservations { volume, name } => {
+                return self.show_reservations(&self.served_snapshot(volume, name)?);
+            }
+            SnapshotRequest::ClearReservations { volume, name } => {
+                return self.clear_reservations(|it| it.served_snapshot(volume, name)).await;
+            }
             SnapshotRequest::Create { volumes, name } => {
                 let is_twice = |at: &usize| volumes[..*at].contains(&volumes[*at]);
                 if let Some(twice) = (0..volumes.len()).find(is_twice) {
@@ -123,6 +129,8 @@ impl Member {
             SnapshotRequest::List { .. }
             | SnapshotRequest::Count { .. }
             | SnapshotRequest::Diff { .. }
+            | SnapshotRequest::Reservations { .. }
+            | SnapshotRequest::ClearReservations { .. }
             | SnapshotRequest::Create { .. } => Ok(Answer::Done),
         }
     }
@@ -182,7 +190,11 @@ impl Member {
         Ok(all)
     }
 
-    fn find_snapshot(&self, volume: &str, name: &str) -> Result<SnapshotInfo, RequestError> {
+    pub(super) fn find_snapshot(
+        &self,
+        volume: &str,
+        name: &str,
+    ) -> Result<SnapshotInfo, RequestError> {
         let snapshots = self.array.snapshots(volume)?;
         let found = snapshots.into_iter().find(|snapshot| snapshot.name == name);
         found.ok_or_else(|| RequestError::NoSuchSnapshot {

@@ -18,9 +18,11 @@ impl Member {
         match request {
             VolumeRequest::List => return Ok(Answer::Volumes(self.all_volumes())),
             VolumeRequest::Show { name } => return self.show(&name),
-            VolumeRequest::Reservations { name } => return self.show_reservations(&name),
+            VolumeRequest::Reservations { name } => {
+                return self.show_reservations(&self.served_volume(name)?);
+            }
             VolumeRequest::ClearReservations { name } => {
-                return self.clear_reservations(&name).await;
+                return self.clear_reservations(|it| it.served_volume(name)).await;
             }
             _ => {}
         }

@@ -1,5 +1,7 @@
 //! `/v1/events`, what happened, and `/v1/audit`, who did what.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
@@ -21,6 +23,9 @@ use crate::types::{AuditEntry, Event, Severity};
 pub(super) struct EventsQuery {
     /// Those since this time, in seconds since 1970 (UTC).
     since: Option<u64>,
+    /// Those since so many seconds before now, by the clock of the member.
+    #[param(example = 3600)]
+    seconds_ago: Option<u64>,
     /// Those that matter at least as much: `info`, `warning`, `error` or `critical`.
     #[param(example = "warning")]
     severity: Option<String>,
@@ -53,8 +58,9 @@ pub(super) async fn list_events(
     uri: Uri,
 ) -> Result<Response, Problem> {
     let wanted = Wanted::new(query.severity.as_deref(), query.object)?;
+    let begin = begin(query.since, query.seconds_ago, SystemTime::now())?;
     let mut all = app.events_after(0, usize::MAX);
-    all.retain(|event| event.time_unix_seconds >= query.since.unwrap_or(0) && wanted.is_met(event));
+    all.retain(|event| event.time_unix_seconds >= begin && wanted.is_met(event));
     only_last(&mut all, query.last)?;
     page(&all, Page { limit: query.limit, token: query.page.as_deref() }, &uri)
 }
@@ -117,6 +123,19 @@ impl Wanted {
     }
 }
 
+/// The time that it begins with, in seconds since 1970 (UTC): as it was said, or so long before `now`.
+fn begin(since: Option<u64>, seconds_ago: Option<u64>, now: SystemTime) -> Result<u64, Problem> {
+    let now = now.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    match (since, seconds_ago) {
+        (Some(_), Some(_)) => {
+            let sentence = "since and seconds_ago both say when it begins: write one of them";
+            Err(Problem::new(Code::Invalid, sentence))
+        }
+        (since, None) => Ok(since.unwrap_or(0)),
+        (None, Some(seconds)) => Ok(now.saturating_sub(seconds)),
+    }
+}
+
 /// Leaves so many of the last.
 fn only_last<T>(all: &mut Vec<T>, last: Option<usize>) -> Result<(), Problem> {
     if last == Some(0) {
@@ -134,6 +153,9 @@ fn only_last<T>(all: &mut Vec<T>, last: Option<usize>) -> Result<(), Problem> {
 pub(super) struct AuditQuery {
     /// Those since this time, in seconds since 1970 (UTC).
     since: Option<u64>,
+    /// Those since so many seconds before now, by the clock of the member.
+    #[param(example = 3600)]
+    seconds_ago: Option<u64>,
     /// Only what was refused or failed, or only what was done.
     done: Option<bool>,
     /// Of those, only so many of the last.
@@ -162,11 +184,11 @@ pub(super) async fn list_audit(
     Asked(query): Asked<AuditQuery>,
     uri: Uri,
 ) -> Result<Response, Problem> {
+    let begin = begin(query.since, query.seconds_ago, SystemTime::now())?;
     let mut all: Vec<AuditEntry> =
         app.logs.audit.after(0).iter().map(|record| (&**record).into()).collect();
     all.retain(|entry| {
-        entry.time_unix_seconds >= query.since.unwrap_or(0)
-            && query.done.is_none_or(|done| entry.done == done)
+        entry.time_unix_seconds >= begin && query.done.is_none_or(|done| entry.done == done)
     });
     only_last(&mut all, query.last)?;
     page(&all, Page { limit: query.limit, token: query.page.as_deref() }, &uri)
@@ -175,6 +197,16 @@ pub(super) async fn list_audit(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn how_long_ago_goes_by_the_clock_here() {
+        let now = UNIX_EPOCH + std::time::Duration::from_millis(10_900);
+        assert_eq!(begin(None, None, now), Ok(0));
+        assert_eq!(begin(Some(7), None, now), Ok(7));
+        assert_eq!(begin(None, Some(3), now), Ok(7));
+        assert_eq!(begin(None, Some(u64::MAX), now), Ok(0));
+        assert_eq!(begin(Some(7), Some(3), now).unwrap_err().code, Code::Invalid);
+    }
 
     #[test]
     fn severities_are_words_and_a_last_one_there_must_be() {

@@ -74,6 +74,8 @@ fn all() -> OpenApiRouter<Arc<App>> {
             snapshots::delete_snapshot
         ))
         .routes(routes!(snapshots::roll_back))
+        .routes(routes!(reservations::show_snapshot_reservations))
+        .routes(routes!(reservations::clear_snapshot_reservations))
         .routes(routes!(snapshots::clone_snapshot))
         .routes(routes!(schedules::list_schedules, schedules::create_schedule))
         .routes(routes!(

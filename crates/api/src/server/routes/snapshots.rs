@@ -1,5 +1,6 @@
 //! `/v1/snapshots`.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{StatusCode, Uri};
@@ -11,6 +12,7 @@ use utoipa::IntoParams;
 use super::described::{ChangeRefusals, IdempotencyKey, IfMatch, Refusals};
 use super::{Shared, tagged};
 use crate::problem::{Code, Problem};
+use crate::server::admit::Caller;
 use crate::server::body::{Asked, Named, Sent, json};
 use crate::server::pages::{Page, cut};
 use crate::server::tags::{Kept, Wanted, find_snapshot};
@@ -47,6 +49,7 @@ pub(super) struct SnapshotsQuery {
 )]
 pub(super) async fn list_snapshots(
     State(app): Shared,
+    Extension(caller): Extension<Caller>,
     Asked(query): Asked<SnapshotsQuery>,
     uri: Uri,
 ) -> Result<Response, Problem> {
@@ -61,7 +64,7 @@ pub(super) async fn list_snapshots(
     // What others hold is nobody's question: to count all of them took seconds for each page.
     let names = shown.iter().map(|one| (one.volume.clone(), one.name.clone()));
     let request = Request::Snapshot(SnapshotRequest::Count { snapshots: names.collect() });
-    let List(counted) = app.ask_walk::<List<Snapshot>>(request).await?;
+    let List(counted) = app.ask_walk::<List<Snapshot>>(caller.owner(), request).await?;
     Ok(cut.show(&counted))
 }
 

@@ -1,5 +1,6 @@
 //! `/v1/volumes`.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{StatusCode, Uri};
@@ -11,6 +12,7 @@ use utoipa::IntoParams;
 use super::described::{ChangeRefusals, IdempotencyKey, IfMatch, Refusals};
 use super::{Shared, tagged};
 use crate::problem::{Code, Problem};
+use crate::server::admit::Caller;
 use crate::server::body::{Asked, Named, Sent};
 use crate::server::pages::{Page, page};
 use crate::server::tags::{Kept, Wanted};
@@ -224,13 +226,14 @@ pub(super) struct ChangesQuery {
 )]
 pub(super) async fn list_changes(
     State(app): Shared,
+    Extension(caller): Extension<Caller>,
     Named(volume): Named<String>,
     Asked(query): Asked<ChangesQuery>,
     uri: Uri,
 ) -> Result<Response, Problem> {
     let ChangesQuery { from, to, limit, page: token } = query;
     let request = Request::Snapshot(SnapshotRequest::Diff { volume, from, to });
-    let List(all) = app.ask_walk::<List<Extent>>(request).await?;
+    let List(all) = app.ask_walk::<List<Extent>>(caller.owner(), request).await?;
     page(&all, Page { limit, token: token.as_deref() }, &uri)
 }
 
