@@ -158,6 +158,7 @@ LoseDamaged    --member     data::remembered::tests::lines_that_do_not_read
 AnyInItsPlace  --member     opening::last_places::tests::what_lies_where
 EndlessSettings --member    settings::tests::full::full_settings
 LateSettings   --member     running::tests::room::room_for_settings_is_made
+LoseKey        --member     settings::tests::lost_key::a_key_that_is_removed
 EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart
 OldPlace       --notify     place::tests::a_place_of_numbers_that_a_crash_took_back
 TellItself     --notify     place::tests::what_counts_less_and_what_is_about

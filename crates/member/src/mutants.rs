@@ -38,6 +38,8 @@ pub(crate) enum Mutant {
     LateRule,
     /// Write a list of disks over one that does not read in part.
     LoseDamaged,
+    /// Leave it to the next start that the key of secrets is gone.
+    LoseKey,
     /// Take what lies where a disk was last, whatever its label says.
     AnyInItsPlace,
 }
