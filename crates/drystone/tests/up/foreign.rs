@@ -165,7 +165,11 @@ fn beside_an_address_of_the_start_those_on_lists_hear_of_what_they_may_use() {
     assert_eq!(told(HOSTS[3]), Some(names(&["proved", "either"])));
     assert_eq!(told(HOSTS[4]), None);
     member.run(&["volume", "access", "add", "elsewhere", "--ip", "127.0.0.1"]);
-    assert_eq!(told(HOSTS[1]), Some(names(&["elsewhere"])));
+    assert_eq!(
+        told(HOSTS[1]),
+        Some(names(&["either", "elsewhere"])),
+        "its address is beside a user"
+    );
     member.stop();
 }
 
