@@ -157,6 +157,7 @@ LateRule       --member     running::tests::one_host::a_second_host_that_comes
 LoseDamaged    --member     data::remembered::tests::lines_that_do_not_read
 EndlessSettings --member    settings::tests::full::full_settings
 LateSettings   --member     running::tests::room::room_for_settings_is_made
+LoseKey        --member     settings::tests::lost_key::a_key_that_is_removed
 EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart
 OldPlace       --notify     place::tests::a_place_of_numbers_that_a_crash_took_back
 TellItself     --notify     place::tests::what_counts_less_and_what_is_about

@@ -152,7 +152,8 @@ fn judge(unit: &LogicalUnit, outcome: Outcome) {
             Effect::Sanitize { .. }
             | Effect::ForgetSanitize
             | Effect::AbortTasks { .. }
-            | Effect::SynchronizeCache => {}
+            | Effect::SynchronizeCache
+            | Effect::WriteProtection { .. } => {}
         }
     }
     let image = unit.reservations_image();

@@ -38,6 +38,8 @@ pub(crate) enum Mutant {
     LateRule,
     /// Write a list of disks over one that does not read in part.
     LoseDamaged,
+    /// Leave it to the next start that the key of secrets is gone.
+    LoseKey,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MEMBER_MUTANT=NAME`. The array below has a variable of its own, and ends over

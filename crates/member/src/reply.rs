@@ -7,6 +7,7 @@ use array::api::{
     ArrayFigures, ArrayInfo, ChangedExtent, CheckReport, DiskInfo, JobInfo, SnapshotInfo,
     SpaceInfo, VolumeInfo,
 };
+use group::settings::NotThere;
 use target::{
     ConnectionInfo, CoreFigures, Latency, PortalFigures, ReservationsInfo, UnitFigures, UnitInfo,
     WorkFigures,
@@ -95,6 +96,10 @@ pub struct Volume {
     pub hosts: Hosts,
     /// Registrations of persistent reservations, where the room for more of them is full or nearly so.
     pub registrations: Option<Registrations>,
+    /// The host that has write-protected it, for all hosts.
+    pub write_protected_by: Option<String>,
+    /// What its access list names that is not there.
+    pub not_there: NotThere,
 }
 
 /// Registrations of persistent reservations with a volume for which room runs short.

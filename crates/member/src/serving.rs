@@ -184,6 +184,7 @@ impl Serving {
         if !targets.is_empty() {
             tracing::debug!("{} targets get other rules", targets.len());
         }
+        self.targets.set_known_users(self.settings.known().users.clone());
         self.rules_given.set(self.rules_given.get() + targets.len() as u64);
         if self.settings.fault().is_some() {
             self.targets.set_incomplete(true);

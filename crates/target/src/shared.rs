@@ -1,9 +1,10 @@
 //! What all cores share: the configuration, the targets, and who is logged in.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use iscsi::chap::ChapPolicy;
 use ring::Remote;
 
 use crate::access::Rules;
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) rules: Arc<Rules>,
     /// For discovery; without it whom the rules of the server or of a target may let in.
     pub(crate) discovery: Option<Arc<Rules>>,
+    /// See [`known_users`](Self::known_users).
+    pub(crate) known_users: Mutex<Arc<ChapPolicy>>,
     pub(crate) store: Arc<dyn UnitStore>,
     pub(crate) limits: Limits,
     pub(crate) congestion: Option<String>,
@@ -64,10 +67,17 @@ impl Shared {
         all
     }
 
-    /// Whether a host that has discovered without a proof was not asked for one by the rules of the server.
-    /// Those that only an access list lets in could have given one, and see what they may use without.
-    pub(crate) fn is_unasked(&self, initiator: &str, from: IpAddr) -> bool {
-        self.discovery.as_ref().unwrap_or(&self.rules).admits(initiator, from, None)
+    /// All CHAP users that there are, whoever's rules name them, and the proofs of targets.
+    pub(crate) fn chap(&self) -> Vec<Arc<ChapPolicy>> {
+        let mut all = vec![self.rules.chap().clone(), self.known_users().clone()];
+        all.extend(self.targets.served().into_iter().map(|target| target.rules().chap().clone()));
+        all
+    }
+
+    /// CHAP users that discovery knows although no rules may name them.
+    pub(crate) fn known_users(&self) -> MutexGuard<'_, Arc<ChapPolicy>> {
+        // Each change is one step.
+        self.known_users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The number of the portal group.

@@ -134,12 +134,35 @@ pub struct Volume {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub registrations: Option<Registrations>,
+    /// The iSCSI name of the host that has write-protected it (SWP of the control mode page), so that no host can write;
+    /// not there where none has. A host ends it in the same way, or by a reset of the unit, and `online` does that is set
+    /// to `false` and then to `true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub write_protected_by: Option<String>,
+    /// Policies that its access list names and that are not there: it lets nobody in by them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub missing_policies: Vec<String>,
+    /// CHAP users that its access list or a policy on it names and that are not there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub missing_chap_users: Vec<String>,
 }
 
 impl From<member::Volume> for Volume {
     fn from(volume: member::Volume) -> Self {
-        let member::Volume { info, iqn, sessions, not_served, shared, hosts, registrations } =
-            volume;
+        let member::Volume {
+            info,
+            iqn,
+            sessions,
+            not_served,
+            shared,
+            hosts,
+            registrations,
+            write_protected_by,
+            not_there,
+        } = volume;
         Self {
             id: info.id,
             name: info.name,
@@ -162,6 +185,9 @@ impl From<member::Volume> for Volume {
             shared,
             hosts: hosts.into(),
             registrations: registrations.map(Into::into),
+            write_protected_by,
+            missing_policies: not_there.policies.into_iter().collect(),
+            missing_chap_users: not_there.users.into_iter().collect(),
         }
     }
 }

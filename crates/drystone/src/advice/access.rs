@@ -21,3 +21,19 @@ pub(crate) fn for_nobody(volumes: &[&str]) -> String {
     let first = volumes.first().copied().unwrap_or("VOLUME");
     format!("nobody may use {} yet: {}", volumes.join(", "), let_in_by(first))
 }
+
+/// What lets hosts write again to a volume that one of them has write-protected.
+pub(crate) fn writable_again(volume: &str) -> String {
+    format!(
+        "'sdparm --clear=SWP DISK' on a host of it ends that; so does 'drystone volume offline {volume}', then 'drystone \
+         volume online {volume}', for which its hosts are logged out"
+    )
+}
+
+/// That a host has write-protected a volume, and what to do.
+pub(crate) fn write_protected(volume: &str, host: &str) -> String {
+    format!(
+        "no host can write to volume {volume}, as {host} has write-protected it (SWP): {}",
+        writable_again(volume)
+    )
+}

@@ -2,6 +2,8 @@
 
 use member::events::{Event, Kind, ObjectKind};
 
+use super::access::writable_again;
+
 /// What to do about an event; empty where nothing is to be done.
 pub(crate) fn advice(event: &Event) -> String {
     let name = match event.object.kind {
@@ -30,7 +32,7 @@ fn of_kind(kind: Kind, name: &str) -> String {
                 .to_owned()
         }
         Kind::VolumeLost => "connect its disks again: see 'drystone disk list' for those that are missing".to_owned(),
-        Kind::VolumeDegraded | Kind::ArrayWarning => "see 'drystone status'".to_owned(),
+        Kind::VolumeDegraded | Kind::VolumeCompleted | Kind::ArrayWarning => "see 'drystone status'".to_owned(),
         Kind::VolumeNotServed => "see 'drystone volume list' and 'drystone status'".to_owned(),
         Kind::SpaceLow => {
             "add a disk ('drystone disk add'), or delete snapshots and volumes, and purge those ('drystone volume purge')"
@@ -43,11 +45,14 @@ fn of_kind(kind: Kind, name: &str) -> String {
         | Kind::SettingsNotGivenUp
         | Kind::SettingsNotMade
         | Kind::SettingsIncomplete
+        | Kind::KeyRestored
+        | Kind::KeyLost
         | Kind::SecretShared => of_settings(kind).to_owned(),
         Kind::CertificateNotUsed | Kind::NotManagedOverTls => of_interface(kind).to_owned(),
         Kind::SecondHostRefused => {
             "if several hosts are meant to use the volume at once: 'drystone volume set VOLUME --shared on'".to_owned()
         }
+        Kind::WriteProtected => format!("if that is not meant: {}", writable_again(name)),
         Kind::ScheduleFailed => format!(
             "see 'drystone schedule show {name}' and 'drystone status'; until it works, take one by hand: 'drystone snapshot create VOLUME'"
         ),
@@ -123,6 +128,13 @@ fn of_settings(kind: Kind) -> &'static str {
         }
         Kind::SettingsIncomplete => {
             "start the member with the key that was used before, or set the secrets again ('drystone chap set')"
+        }
+        Kind::KeyRestored => {
+            "find out what removed it; it is gone for good if that happens while the member does not run"
+        }
+        Kind::KeyLost => {
+            "before the member stops, move away what lies in its place, or make it readable and writable for the member \
+             alone (mode 600): see 'drystone status'"
         }
         Kind::SecretShared => {
             "give the user another secret ('drystone chap set', 'drystone chap mutual set'), and its hosts too"

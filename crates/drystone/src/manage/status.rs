@@ -1,5 +1,6 @@
 //! `drystone status`: whether all is well, and if not, what to do first.
 
+mod hosts;
 mod registrations;
 
 use super::Desk;
@@ -89,6 +90,8 @@ impl Status {
         }
         let beside = open_to_all(volumes)
             .into_iter()
+            .chain(hosts::naming_nothing(volumes))
+            .chain(hosts::protected(volumes))
             .chain(registrations::low(volumes))
             .chain(beside)
             .chain(destinations.iter().filter_map(not_told));

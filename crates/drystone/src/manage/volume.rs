@@ -2,7 +2,7 @@
 
 use super::{Desk, access, confirm::confirm, reservations};
 use crate::Failure;
-use crate::advice::access::for_nobody;
+use crate::advice::access::{for_nobody, write_protected};
 use crate::cli::volume::{CacheWord, CreateArgs, Switch, VolumeArgs, VolumeCommand};
 use crate::print::details::details;
 use crate::print::table::Column::{Number, Text};
@@ -110,12 +110,16 @@ fn show_sized(
             true => format!("\n{}\n", for_nobody(&[&volume.name])),
             false => String::new(),
         };
+        let protected = match &volume.write_protected_by {
+            Some(host) => format!("\n{}\n", write_protected(&volume.name, host)),
+            None => String::new(),
+        };
         let rounded = asked_bytes.map_or_else(String::new, |asked| rounded(asked, volume));
         let mut shown = serde_json::to_value(volume)?;
         if let Some(words) = shared_without_list(volume.hosts, volume.shared) {
             shown["shared"] = words.into();
         }
-        Ok(details(&shown)? + &rounded + &nobody)
+        Ok(details(&shown)? + &rounded + &protected + &nobody)
     })
 }
 

@@ -147,7 +147,7 @@ fn beside_a_secret_of_the_start_those_on_lists_hear_of_what_they_may_use() {
     let member = start_with(&home, &["--chap-file", &secret]);
     let told = HOSTS.map(|host| told(&member, host));
     // Who proves nothing hears of what it may use so, or is not let in.
-    assert_eq!(told[0], Some(names(&["named", "either"])));
+    assert_eq!(told[0], Some(names(&["named", "both", "either"])));
     assert_eq!(told[1], None);
     assert_eq!(told[2], Some(names(&["named", "proved", "both", "either"])));
     assert_eq!(told[3], Some(names(&["proved", "either"])));
@@ -160,12 +160,16 @@ fn beside_an_address_of_the_start_those_on_lists_hear_of_what_they_may_use() {
     let home = Home::files(3, "256M");
     let member = start_with(&home, &["--allow", "192.0.2.1"]);
     let told = |host: Host| told(&member, host);
-    assert_eq!(told(HOSTS[0]), Some(names(&["named", "either"])));
+    assert_eq!(told(HOSTS[0]), Some(names(&["named", "both", "either"])));
     assert_eq!(told(HOSTS[1]), None);
     assert_eq!(told(HOSTS[3]), Some(names(&["proved", "either"])));
     assert_eq!(told(HOSTS[4]), None);
     member.run(&["volume", "access", "add", "elsewhere", "--ip", "127.0.0.1"]);
-    assert_eq!(told(HOSTS[1]), Some(names(&["elsewhere"])));
+    assert_eq!(
+        told(HOSTS[1]),
+        Some(names(&["either", "elsewhere"])),
+        "its address is beside a user"
+    );
     member.stop();
 }
 
@@ -174,10 +178,17 @@ fn who_asks_what_there_is_hears_of_what_it_may_use() {
     let home = Home::files(3, "256M");
     let member = start(&home);
     let told = |host: Host| told(&member, host).expect("it may ask");
-    // What can be used by a proof is told to those who could give it: discovery asks for none.
+    // What can be used by a proof is told to those who gave it, and to those whose name or address is beside it.
     let [web, db] = [HOSTS[0], HOSTS[1]].map(told);
+    assert_eq!(web, names(&["unlisted", "named", "both", "either"]));
+    assert_eq!(db, names(&["unlisted", "either"]));
+    let [web, db] = [HOSTS[2], HOSTS[3]].map(told);
     assert_eq!(web, names(&["unlisted", "named", "proved", "both", "either"]));
     assert_eq!(db, names(&["unlisted", "proved", "either"]));
+    // A user that no list names is no reason to tell it less than without.
+    member.run(&["chap", "add", "bo", "--secret-file", &private(&home, "bo", OTHER)]);
+    let bo = Host { name: WEB, login: Some(("bo", OTHER)) };
+    assert_eq!(told(bo), names(&["unlisted", "named", "either"]));
     member.run(&["volume", "access", "add", "elsewhere", "--iqn", DB]);
     assert!(told(HOSTS[1]).contains("elsewhere") && !told(HOSTS[0]).contains("elsewhere"));
     member.stop();

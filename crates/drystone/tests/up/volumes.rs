@@ -4,6 +4,7 @@ use crate::common::member::{Home, Member};
 use crate::host::Host;
 use crate::{block, log_in, read, write};
 use serde_json::json;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_volume_is_a_target_as_soon_as_it_is_made() {
@@ -58,6 +59,62 @@ fn a_volume_grows_under_its_host() {
     assert!(read(&mut host, (128 << 20 >> 12) - 1) == block(2));
     let answer = host.run(0, &[0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0], 8, &[]).unwrap();
     assert_eq!(answer.data[..4], ((128_u32 << 20 >> 9) - 1).to_be_bytes());
+    member.stop();
+}
+
+/// Sets or clears SWP of the control mode page, by MODE SELECT(6).
+fn write_protect(host: &mut Host, on: bool) {
+    let sensed = host.run(0, &[0x1a, 8, 0x0a, 0, 252, 0], 252, &[]).expect("it is answered").data;
+    let mut list = sensed[..16].to_vec();
+    (list[0], list[2], list[4], list[8]) = (0, 0, list[4] & 0x3f, if on { 0x08 } else { 0 });
+    host.run(0, &[0x15, 0x10, 0, 0, 16, 0], 0, &list).expect("it is taken");
+}
+
+#[test]
+fn a_volume_that_a_host_write_protects_says_so_and_how_it_ends() {
+    let home = Home::files(2, "256M");
+    let member = home.start(&[]);
+    member.run(&["volume", "create", "a", "64M"]);
+    let mut host = log_in(&member, "a");
+    write(&mut host, 0, &block(1));
+    let shown = |key: &str| member.json(&["volume", "show", "a"])[key].clone();
+    let said = "no host can write to volume a, as iqn.";
+    assert!(shown("write_protected_by").is_null() && !home.ask(&["status"]).1.contains(said));
+    write_protect(&mut host, true);
+    assert!(shown("write_protected_by").as_str().is_some_and(|name| name.starts_with("iqn.")));
+    let (code, status, _) = home.ask(&["status"]);
+    assert!(
+        code == 1 && status.contains(said) && status.contains("sdparm --clear=SWP"),
+        "{status}"
+    );
+    let text = member.run(&["volume", "show", "a"]);
+    assert!(text.contains(said), "{text}");
+    // It is told a moment after the host has its answer.
+    let events = |kind: &str, text: &str| {
+        let is_told = || {
+            let all = member.json(&["events", "--object", "a"]);
+            let mut of_kind =
+                all.as_array().expect("a list").iter().filter(|event| event["kind"] == kind);
+            of_kind.any(|event| event["text"].as_str().is_some_and(|told| told.starts_with(text)))
+        };
+        let end = Instant::now() + Duration::from_secs(30);
+        while !is_told() {
+            assert!(Instant::now() < end, "{kind} is not told");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    events("write_protected", "volume a was write-protected, so that no host can write, by iqn.");
+    write_protect(&mut host, false);
+    events("write_protection_ended", "volume a was made writable again, by iqn.");
+    assert!(shown("write_protected_by").is_null());
+    write(&mut host, 0, &block(2));
+    // The operator's way.
+    write_protect(&mut host, true);
+    drop(host);
+    member.run(&["volume", "offline", "a", "--yes"]);
+    member.run(&["volume", "online", "a"]);
+    assert!(!home.ask(&["status"]).1.contains(said) && shown("write_protected_by").is_null());
+    write(&mut log_in(&member, "a"), 0, &block(3));
     member.stop();
 }
 

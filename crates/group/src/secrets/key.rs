@@ -66,28 +66,46 @@ pub enum KeyError {
 pub enum KeySource {
     /// In a file of mode 600, which is made when it is first needed.
     File(PathBuf),
-    /// Among the credentials that systemd hands to the service, who guards them.
-    Credential(PathBuf),
+    /// Among the credentials that systemd hands to the service, who guards them. What was sealed before the service had
+    /// one opens with the key in the file beside it, if there is one.
+    Credential {
+        /// The credential.
+        path: PathBuf,
+        /// The file of a key from before.
+        file: PathBuf,
+    },
 }
 
 impl KeySource {
-    /// systemd's credential if it is there (`credentials` is `$CREDENTIALS_DIRECTORY`), else this file.
+    /// systemd's credential if it is there (`credentials` is `$CREDENTIALS_DIRECTORY`), with this file beside it; else
+    /// this file.
     #[must_use]
     pub fn find(credentials: Option<&Path>, file: PathBuf) -> Self {
         let credential = credentials.map(|directory| directory.join(CREDENTIAL));
-        credential.filter(|path| path.exists()).map_or(Self::File(file), Self::Credential)
+        match credential.filter(|path| path.exists()) {
+            Some(path) => Self::Credential { path, file },
+            None => Self::File(file),
+        }
+    }
+
+    /// The file beside a credential.
+    pub(super) fn beside(&self) -> Option<Self> {
+        match self {
+            Self::File(_) => None,
+            Self::Credential { file, .. } => Some(Self::File(file.clone())),
+        }
     }
 
     pub(super) fn path(&self) -> &Path {
         match self {
-            Self::File(path) | Self::Credential(path) => path,
+            Self::File(path) | Self::Credential { path, .. } => path,
         }
     }
 
     fn malformed(&self) -> KeyError {
         match self {
             Self::File(path) => KeyError::Malformed(path.clone()),
-            Self::Credential(path) => KeyError::BadCredential(path.clone()),
+            Self::Credential { path, .. } => KeyError::BadCredential(path.clone()),
         }
     }
 
@@ -133,6 +151,13 @@ impl KeySource {
     pub(super) fn make(&self) -> Result<Key, KeyError> {
         let mut key = Zeroizing::new([0; KEY_BYTES]);
         getrandom::fill(&mut *key).map_err(|error| self.failed(error.into()))?;
+        let key = Key(key);
+        self.write(&key)?;
+        Ok(key)
+    }
+
+    /// Writes a key where there is none.
+    pub(super) fn write(&self, key: &Key) -> Result<(), KeyError> {
         let path = self.path();
         let half = path.with_extension("half-made");
         let write = || {
@@ -143,7 +168,7 @@ impl KeySource {
             }
             let mut file =
                 OpenOptions::new().write(true).create_new(true).mode(0o600).open(&half)?;
-            let line = Zeroizing::new(format!("{}\n", *Zeroizing::new(hex::encode(&*key))));
+            let line = Zeroizing::new(format!("{}\n", *Zeroizing::new(hex::encode(&*key.0))));
             file.write_all(line.as_bytes())?;
             file.sync_all()?;
             // A link does not replace a key that somebody put there meanwhile.
@@ -152,8 +177,7 @@ impl KeySource {
             let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
         };
-        write().map_err(|error| self.failed(error))?;
-        Ok(Key(key))
+        write().map_err(|error| self.failed(error))
     }
 }
 

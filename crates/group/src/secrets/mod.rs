@@ -9,6 +9,7 @@
 //! to the place of another one does not open.
 
 pub(crate) mod hex;
+mod kept;
 mod key;
 
 use std::fmt::{self, Debug, Formatter};
@@ -19,6 +20,7 @@ use zeroize::Zeroizing;
 
 use crate::record::Setting;
 
+pub use kept::{KeptKey, KeyFile};
 pub use key::{CREDENTIAL, Key, KeyError, KeySource};
 
 /// A secret in the clear. Not shown, and wiped when it is dropped.
@@ -55,6 +57,14 @@ pub struct Sealed {
     text: String,
 }
 
+impl Sealed {
+    /// The name of the key that it was sealed with, as [`Key::name`].
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+}
+
 impl Setting for Sealed {
     const WHAT: &'static str = "a secret";
 }
@@ -84,35 +94,65 @@ pub enum SecretError {
 #[derive(Debug)]
 pub struct Vault {
     source: KeySource,
+    /// What seals, and opens what it has sealed.
     key: Option<Key>,
+    /// The key in the file beside a credential: it opens what was sealed with it.
+    earlier: Option<Key>,
 }
 
 impl Vault {
     /// With the key if it is there; without one it opens nothing, and makes one when it first seals, if not before.
     ///
     /// # Errors
-    /// A key is there and cannot be used.
+    /// A key is there and cannot be used. That beside a credential is a [fault](Self::fault).
     pub fn open(source: KeySource) -> Result<Self, KeyError> {
         let key = source.read()?;
-        Ok(Self { source, key })
+        Ok(Self { key, ..Self::without_key(source) })
     }
 
-    /// Without a key, as there is one that cannot be used: it opens nothing.
+    /// Without a key that seals, as there is one that cannot be used: it opens nothing but what was sealed with that
+    /// beside a credential.
     #[must_use]
-    pub const fn without_key(source: KeySource) -> Self {
-        Self { source, key: None }
+    pub fn without_key(source: KeySource) -> Self {
+        let earlier = source.beside().and_then(|file| file.read().ok().flatten());
+        Self { source, key: None, earlier }
     }
 
-    /// Where the key lies.
+    /// The file that a key lies in, or would: also where systemd has another one.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.source.path()
+        match &self.source {
+            KeySource::File(path) | KeySource::Credential { file: path, .. } => path,
+        }
+    }
+
+    /// Whether systemd has handed over a key.
+    #[must_use]
+    pub const fn has_credential(&self) -> bool {
+        matches!(self.source, KeySource::Credential { .. })
     }
 
     /// Why there is a key that cannot be used, if it is so.
     #[must_use]
     pub fn fault(&self) -> Option<KeyError> {
-        if self.key.is_some() { None } else { self.source.read().err() }
+        let of_key = if self.key.is_some() { None } else { self.source.read().err() };
+        let of_earlier = || match self.earlier {
+            Some(_) => None,
+            None => self.source.beside()?.read().err(),
+        };
+        of_key.or_else(of_earlier)
+    }
+
+    /// The key that lies in the file, if it is in use and is not the credential as well.
+    #[must_use]
+    pub fn kept_key(&self) -> Option<KeptKey> {
+        let (file, key) = match self.source.beside() {
+            None => (self.source.clone(), self.key.as_ref()),
+            Some(file) => (file, self.earlier.as_ref()),
+        };
+        let sealing = self.key.as_ref().filter(|_| self.source != file);
+        let key = key.filter(|key| sealing.is_none_or(|sealing| sealing.name() != key.name()))?;
+        Some(KeptKey { file, key: key.clone() })
     }
 
     /// Makes the key if there is none, so that nobody waits for its file system when the first secret is sealed.
@@ -150,7 +190,7 @@ impl Vault {
     /// # Errors
     /// [`SecretError`]
     pub fn unseal(&self, place: &str, sealed: &Sealed) -> Result<Secret, SecretError> {
-        let key = self.key.as_ref().filter(|key| key.name() == sealed.key);
+        let key = self.key.iter().chain(&self.earlier).find(|key| key.name() == sealed.key);
         let missing = || SecretError::NoKey { place: place.to_owned(), key: sealed.key.clone() };
         key.ok_or_else(missing)?.unseal(place, sealed)
     }

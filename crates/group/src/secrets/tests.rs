@@ -141,7 +141,7 @@ fn the_credential_of_systemd_comes_first() {
     let credential = dir.path().join(CREDENTIAL);
     fs::write(&credential, "ab".repeat(32)).unwrap();
     fs::set_permissions(&credential, fs::Permissions::from_mode(0o440)).unwrap();
-    assert_eq!(find(), KeySource::Credential(credential.clone()));
+    assert_eq!(find(), KeySource::Credential { path: credential.clone(), file: file.clone() });
     let mut vault = Vault::open(find()).unwrap();
     let sealed = vault.seal(PLACE, &secret()).unwrap();
     assert_eq!(vault.unseal(PLACE, &sealed), Ok(secret()));
@@ -149,6 +149,40 @@ fn the_credential_of_systemd_comes_first() {
     fs::write(&credential, "hush").unwrap();
     let said = Vault::open(find()).unwrap_err().to_string();
     assert!(said.starts_with("the credential '") && !said.contains("move"), "{said}");
+}
+
+/// A service that had its key in a file is given one by systemd later.
+#[test]
+fn what_was_sealed_with_the_file_opens_beside_a_credential() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("key");
+    let open = || Vault::open(KeySource::find(Some(dir.path()), file.clone()));
+    let old = open().unwrap().seal(PLACE, &secret()).unwrap();
+    let credential = dir.path().join(CREDENTIAL);
+    fs::write(&credential, "ab".repeat(32)).unwrap();
+    let mut both = open().unwrap();
+    assert_eq!(both.unseal(PLACE, &old), Ok(secret()));
+    let new = both.seal(PLACE, &secret()).unwrap();
+    assert_ne!(new.key, old.key, "new ones are sealed with the credential");
+    assert_eq!(both.unseal(PLACE, &new), Ok(secret()));
+    // A credential that is none keeps nothing from what it did not seal.
+    fs::write(&credential, "hush").unwrap();
+    let mut vault = Vault::without_key(KeySource::find(Some(dir.path()), file.clone()));
+    assert!(matches!(open(), Err(KeyError::BadCredential(_))));
+    assert!(matches!(vault.fault(), Some(KeyError::BadCredential(_))));
+    assert_eq!(vault.unseal(PLACE, &old), Ok(secret()));
+    assert!(vault.unseal(PLACE, &new).is_err() && vault.seal(PLACE, &secret()).is_err());
+    // Nor does a file that cannot be used keep a credential from being used.
+    fs::write(&credential, "ab".repeat(32)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let vault = open().unwrap();
+    assert!(matches!(vault.fault(), Some(KeyError::Exposed(_))));
+    assert_eq!(vault.unseal(PLACE, &new), Ok(secret()));
+    // The way from one to the other: the same key in both places.
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::copy(&file, &credential).unwrap();
+    fs::remove_file(&file).unwrap();
+    assert_eq!(open().unwrap().unseal(PLACE, &old), Ok(secret()));
 }
 
 #[test]

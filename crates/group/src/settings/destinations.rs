@@ -46,6 +46,7 @@ impl State {
         for (name, destination) in &self.destinations {
             let Destination { id, begins_after, choice, way } = destination.clone();
             let open = |what: &'static str, sealed: Sealed| -> Result<Secret, SecretError> {
+                known.keys.insert(sealed.key().to_owned());
                 vault.unseal(&place(name, what), &sealed)
             };
             match way.try_map(open) {

@@ -101,9 +101,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::access::Entry;
+    use std::collections::BTreeSet;
+
+    use crate::access::{Entry, Scope};
     use crate::secrets::{KeySource, Vault};
-    use crate::settings::{Batch, ListChange, Rule};
+    use crate::settings::{Batch, ListChange, NotThere, Rule};
     use crate::store::suite::wait;
     use crate::store::{Embedded, Options, Place, Store, Transaction};
 
@@ -143,6 +145,28 @@ mod tests {
         // Another volume of the name has nothing of it.
         wait(settings.fulfil("a", 8)).unwrap();
         assert_eq!(wait(settings.read()).unwrap().rule(8), Rule::General);
+    }
+
+    /// One that is stored before its volume is made goes by what is there then.
+    #[test]
+    fn a_list_that_names_what_is_not_there_is_known_by_it() {
+        let (settings, _) = settings();
+        let record = |text: &str| Entry::Record(text.parse().expect("a record"));
+        let policy = |name: &str| Entry::Policy { name: name.to_owned(), scope: Scope::Both };
+        let list = vec![record("chap=al"), record("ip=10.0.0.1"), policy("p"), policy("q")];
+        let step = VolumeStep { access: Some(ListChange::Listed(list)), shared: Some(true) };
+        let intent = Intent::new(&step, true).expect("it can be");
+        wait(settings.intend(&BTreeMap::from([("a".to_owned(), intent)]))).unwrap();
+        wait(settings.fulfil("a", 7)).unwrap();
+        wait(settings.create_policy("q")).unwrap();
+        let state = wait(settings.read()).unwrap();
+        let found = state.not_there(7);
+        assert_eq!((found.policies, found.users), (of_names(&["p"]), of_names(&["al"])));
+        assert_eq!(state.not_there(8), NotThere::default());
+    }
+
+    fn of_names(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub use identity::Identity;
 pub use intents::{Intent, Intents};
 pub use logins::AccountChange;
 pub use room::SETTINGS_BYTES_MAX;
-pub use state::{Known, Mutual, Rule, State, VolumeSettings};
+pub use state::{Known, Mutual, NotThere, Rule, State, VolumeSettings};
 pub use units::{LaterUnit, UnitKey, UnitRecord, Units};
 
 /// How often a change begins anew because of others before it is given up.

@@ -16,7 +16,7 @@
 //!
 //! What units of targets keep lies beside them ([`units`](super::units)).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use iscsi::chap::{ChapPolicy, Credentials, CredentialsError};
 use serde::{Deserialize, Serialize};
@@ -145,6 +145,17 @@ pub struct Known {
     pub destinations: BTreeMap<String, Destination<Secret>>,
     /// Why others are not.
     pub missing: Vec<SecretError>,
+    /// The names of the keys that all of them were sealed with.
+    pub keys: BTreeSet<String>,
+}
+
+/// What an access list names that is not there, so that it lets nobody in by it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NotThere {
+    /// Policies.
+    pub policies: BTreeSet<String>,
+    /// CHAP users, also those that a policy of the list names.
+    pub users: BTreeSet<String>,
 }
 
 /// All settings at one revision.
@@ -271,17 +282,41 @@ impl State {
         }
     }
 
+    /// What the access list of a volume names that is not there. No change stores such a list, but one that is stored
+    /// before its volume is made may have been overtaken.
+    #[must_use]
+    pub fn not_there(&self, volume: u32) -> NotThere {
+        let mut not_there = NotThere::default();
+        let Some(Ok(VolumeSettings { access: Some(list), .. })) = self.volumes.get(&volume) else {
+            return not_there;
+        };
+        for (_, entry) in list.entries() {
+            if let Entry::Policy { name, .. } = entry
+                && !self.policies.contains_key(name)
+                && !self.unreadable.contains_key(&policy_key(name))
+            {
+                not_there.policies.insert(name.clone());
+            }
+        }
+        let records = list.records(&self.policies).into_iter();
+        let users = records.filter_map(|record| record.parts().chap.clone());
+        not_there.users.extend(users.filter(|user| !self.has_user(user)));
+        not_there
+    }
+
     /// Opens what can be opened of the secrets.
     #[must_use]
     pub fn secrets(&self, vault: &Vault) -> Known {
         let mut known = Known::default();
         for (user, sealed) in &self.users {
+            known.keys.insert(sealed.key().to_owned());
             match opened(vault, &user_key(user), user, sealed) {
                 Ok(credentials) => known.users.push(credentials),
                 Err(error) => known.missing.push(error),
             }
         }
         if let Some(Mutual { user, secret }) = &self.mutual {
+            known.keys.insert(secret.key().to_owned());
             match opened(vault, MUTUAL, user, secret) {
                 Ok(credentials) => known.mutual = Some(credentials),
                 Err(error) => known.missing.push(error),

@@ -18,6 +18,9 @@ impl AccessListener for Logins {
         if let Happened::Refused { who, why: RefusalKind::InUse, reason } = &event.what {
             self.events.hear(second_host(who, reason));
         }
+        if let Happened::WriteProtection { who, unit, on } = &event.what {
+            self.events.tell(write_protection(who, unit, *on));
+        }
         if let Happened::Missed(missed) = &event.what {
             self.events.tell(Event::of_member(Kind::EventsMissed, in_words(missed)));
             missed_entries(missed).for_each(|(entry, times)| _ = self.audit.record(entry, times));
@@ -33,6 +36,18 @@ fn second_host(who: &Who, reason: &str) -> Event {
     let host = who.initiator.as_deref().unwrap_or("a host");
     let text = format!("{host} at {} was refused at {target}: {reason}", who.from);
     Event::about(Kind::SecondHostRefused, ObjectKind::Target, target, text)
+}
+
+/// That a host has made all writes to a volume or snapshot fail, or has let them through again.
+fn write_protection(who: &Who, unit: &str, on: bool) -> Event {
+    let host = who.initiator.as_deref().unwrap_or("a host");
+    let (kind, has) = match on {
+        true => (Kind::WriteProtected, "write-protected, so that no host can write"),
+        false => (Kind::WriteProtectionEnded, "made writable again"),
+    };
+    let text = format!("volume {unit} was {has}, by {host} at {}", who.from.ip());
+    let volume = unit.split('@').next().unwrap_or(unit);
+    Event::about(kind, ObjectKind::Volume, volume, text)
 }
 
 /// One kind of what was not told of one by one.
@@ -85,7 +100,7 @@ fn entry(what: &Happened) -> Option<(Entry, u64)> {
             let outcome = "refused, as often before".to_owned();
             (Entry { from: from.to_string(), outcome, ..nobody(Action::LoginRefused) }, *count)
         }
-        Happened::Missed(_) => return None,
+        Happened::WriteProtection { .. } | Happened::Missed(_) => return None,
     })
 }
 

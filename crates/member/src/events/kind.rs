@@ -109,6 +109,8 @@ kinds! {
     DeviceSaid = "device_said", Warning;
     /// The iSCSI target has logged something.
     TargetSaid = "target_said", Warning;
+    /// The making of a volume was cut off, and it is complete now.
+    VolumeCompleted = "volume_completed", Warning;
     /// The settings on the array cannot be read.
     SettingsUnavailable = "settings_unavailable", Critical;
     /// They can be again.
@@ -121,6 +123,10 @@ kinds! {
     SettingsNotMade = "settings_not_made", Warning;
     /// A part of the settings cannot be used.
     SettingsIncomplete = "settings_incomplete", Error;
+    /// The key of secrets was gone while the member runs, and was written back.
+    KeyRestored = "key_restored", Warning;
+    /// It is not where the next start looks for it, and cannot be written back.
+    KeyLost = "key_lost", Error;
     /// A stored secret of CHAP is the one that the member was started with for the other direction.
     SecretShared = "secret_shared", Warning;
     /// A schedule took no snapshot when it was due, or could not note or delete one.
@@ -149,6 +155,10 @@ kinds! {
     DestinationTested = "destination_tested", Info;
     /// A second host was refused at a volume that is not shared.
     SecondHostRefused = "second_host_refused", Warning;
+    /// A host has write-protected a volume, for all hosts.
+    WriteProtected = "write_protected", Warning;
+    /// A host has ended that.
+    WriteProtectionEnded = "write_protection_ended", Warning;
 }
 
 impl Kind {

@@ -143,9 +143,10 @@ impl Event {
         Self { same: Some(format!("{OF_PEERS}{kind}")), ..self }
     }
 
-    /// Whether hosts that are not let in can cause it as often as they like.
+    /// Whether hosts, of which some are not let in, can cause it as often as they like.
     fn is_of_peers(&self) -> bool {
-        self.kind == Kind::SecondHostRefused.word()
+        let kinds = [Kind::SecondHostRefused, Kind::WriteProtected, Kind::WriteProtectionEnded];
+        kinds.iter().any(|kind| self.kind == kind.word())
             || self.same.as_deref().is_some_and(|same| same.starts_with(OF_PEERS))
     }
 

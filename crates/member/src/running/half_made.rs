@@ -7,13 +7,14 @@
 //!    ╰─ refused, or cut off before: forgotten
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use array::ArrayError;
 use array::api::{VolumeInfo, VolumeState};
 use group::settings::Intent;
 
 use super::{Member, RequestError};
+use crate::events::{Event, Kind, ObjectKind};
 use crate::mutants::{self, Mutant};
 
 impl Member {
@@ -82,15 +83,39 @@ impl Member {
             }
             let is_there = self.array.volume(&name).is_ok();
             match self.complete(&name).await {
-                Ok(()) if is_there => tracing::warn!(
-                    "the making of volume {name} was cut off: it is complete now, with its access list"
-                ),
+                Ok(()) if is_there => self.tell_of_completed(&name),
                 Ok(()) => {}
                 Err(error) => {
                     tracing::warn!("volume {name} is for nobody until it is complete: {error}");
                 }
             }
         }
+    }
+
+    /// Tells that a volume is complete whose making was cut off. What was to be stored beside its list is not, if that was
+    /// one change: the list may name what is not there.
+    fn tell_of_completed(&self, name: &str) {
+        let not_there = self.array.volume(name).map(|volume| self.settings.not_there(volume.id));
+        let not_there = not_there.unwrap_or_default();
+        let of = |what: &str, names: &BTreeSet<String>| -> Option<String> {
+            let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+            (!names.is_empty()).then(|| format!("{what} {}", names.join(", ")))
+        };
+        let named = [of("policy", &not_there.policies), of("CHAP user", &not_there.users)];
+        let named: Vec<String> = named.into_iter().flatten().collect();
+        let names = match named.is_empty() {
+            true => String::new(),
+            false => {
+                format!(
+                    ", which names what is not there and lets nobody in by it: {}",
+                    named.join(", ")
+                )
+            }
+        };
+        let text = format!(
+            "the making of volume {name} was cut off: it is complete now, with its access list{names}"
+        );
+        self.events.tell(Event::about(Kind::VolumeCompleted, ObjectKind::Volume, name, text));
     }
 
     /// Forgets what volumes were to become that are not there after all.

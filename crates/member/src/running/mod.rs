@@ -258,4 +258,4 @@ impl Member {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -125,13 +125,20 @@ impl Member {
         if self.places.looking.held().is_none() {
             let (array, events) = (self.array.clone(), self.events.clone());
             let (places, turn) = (self.places.clone(), self.places.looking.take().await);
+            let settings = self.settings.clone();
             ring::spawn(async move {
                 look_once(&places, &array, &events).await;
+                settings.look_at_key().await;
                 drop(turn);
             });
         }
         let looked = async { drop(self.places.looking.take().await) };
         ring::timeout(PATIENCE, looked).await;
+    }
+
+    /// Looks whether the key of secrets is where the next start needs it, and writes it back where it is not.
+    pub(crate) async fn look_at_key(&self) {
+        self.settings.look_at_key().await;
     }
 
     /// A sentence for each that is not, as the last look found it, for what does not answer, and for what the

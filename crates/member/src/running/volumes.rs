@@ -2,6 +2,7 @@
 //! happen, and ends with the targets in line again, also when it failed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use array::ArrayError;
 use array::api::{VolumeInfo, VolumeSpec, VolumeState};
@@ -12,6 +13,16 @@ use crate::request::VolumeRequest;
 
 /// Why a volume is for nobody that is not yet what it is to become.
 const HALF_MADE: &str = "it is half made: who may use it is not stored yet";
+
+/// What hosts have done with all volumes: it is asked once for many of them.
+struct OfHosts {
+    /// Those of all targets, by name.
+    sessions: BTreeMap<String, usize>,
+    /// Volumes that are low on registrations, by serial number.
+    low: BTreeMap<String, Registrations>,
+    /// Who has write-protected volumes, by their serial numbers.
+    protected: BTreeMap<String, Arc<str>>,
+}
 
 impl Member {
     pub(super) async fn volume(&self, request: VolumeRequest) -> Result<Answer, RequestError> {
@@ -41,9 +52,8 @@ impl Member {
     }
 
     pub(super) fn all_volumes(&self) -> Vec<Volume> {
-        let (volumes, sessions) = (self.volumes(), self.serving.sessions());
-        let low = self.low_on_registrations();
-        volumes.into_iter().map(|info| self.shown_with(info, (&sessions, &low))).collect()
+        let (volumes, hosts) = (self.volumes(), self.of_hosts());
+        volumes.into_iter().map(|info| self.shown_with(info, &hosts)).collect()
     }
 
     fn show(&self, name: &str) -> Result<Answer, RequestError> {
@@ -211,19 +221,21 @@ impl Member {
         RequestError::BinHolds { source: Box::new(error), held_bytes, name }
     }
 
-    pub(super) fn shown(&self, info: VolumeInfo) -> Volume {
-        self.shown_with(info, (&self.serving.sessions(), &self.low_on_registrations()))
+    fn of_hosts(&self) -> OfHosts {
+        OfHosts {
+            sessions: self.serving.sessions(),
+            low: self.low_on_registrations(),
+            protected: self.serving.targets().write_protections(),
+        }
     }
 
-    /// `sessions` has those of all targets, and `low` those that are low on registrations: they are counted once for many
-    /// volumes.
-    fn shown_with(
-        &self,
-        mut info: VolumeInfo,
-        (sessions, low): (&BTreeMap<String, usize>, &BTreeMap<String, Registrations>),
-    ) -> Volume {
+    pub(super) fn shown(&self, info: VolumeInfo) -> Volume {
+        self.shown_with(info, &self.of_hosts())
+    }
+
+    fn shown_with(&self, mut info: VolumeInfo, of_hosts: &OfHosts) -> Volume {
         let iqn = self.serving.names().volume(&info.name);
-        let sessions = sessions.get(&iqn).copied().unwrap_or(0);
+        let sessions = of_hosts.sessions.get(&iqn).copied().unwrap_or(0);
         let is_half_made = self.settings.is_half_made(info.id);
         if is_half_made && info.state == VolumeState::Offline {
             HALF_MADE.clone_into(&mut info.reason);
@@ -233,8 +245,21 @@ impl Member {
         let not_served = self.serving.refusal(&iqn).or_else(fault);
         let shared = self.is_shared(info.id);
         let hosts = self.hosts(info.id);
-        let registrations = low.get(&self.serving.names().volume_serial(&info)).cloned();
-        Volume { info, iqn, sessions, not_served, shared, hosts, registrations }
+        let serial = self.serving.names().volume_serial(&info);
+        let registrations = of_hosts.low.get(&serial).cloned();
+        let write_protected_by = of_hosts.protected.get(&serial).map(ToString::to_string);
+        let not_there = self.settings.not_there(info.id);
+        Volume {
+            info,
+            iqn,
+            sessions,
+            not_served,
+            shared,
+            hosts,
+            registrations,
+            write_protected_by,
+            not_there,
+        }
     }
 
     pub(super) fn check_served(&self, name: &str, iqn: &str) -> Result<(), RequestError> {

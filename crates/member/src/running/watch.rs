@@ -22,6 +22,9 @@ const NOTED_AFTER_SECONDS: u64 = 2;
 /// Between two tries to read settings that could not be read: until then nobody is let in.
 const SETTINGS_PAUSE: Duration = Duration::from_secs(10);
 
+/// Between two looks whether the key of secrets is where the next start needs it.
+const KEY_PAUSE: Duration = Duration::from_secs(10);
+
 /// Before a scrub that is due but could not end is begun again.
 const SCRUB_PAUSE: Duration = Duration::from_secs(60 * 60);
 
@@ -35,6 +38,7 @@ pub(crate) async fn run(member: Rc<Member>) {
     let began = Instant::now();
     let mut scrub_from = began;
     let mut settings_from = Instant::now();
+    let mut key_from = Instant::now();
     loop {
         next_note = tell_notes(&member, next_note);
         ring::sleep(PAUSE).await;
@@ -49,6 +53,12 @@ pub(crate) async fn run(member: Rc<Member>) {
             settings_from = Instant::now();
             states = now;
             member.settle().await;
+        }
+        if key_from.elapsed() >= KEY_PAUSE {
+            key_from = Instant::now();
+            let member = member.clone();
+            // Its file system may not answer.
+            ring::spawn(async move { member.look_at_key().await });
         }
         let now = names_of(&member);
         if now != disks && member.forget_what_left() {

@@ -29,7 +29,7 @@ use array::Array;
 use group::access::{Object, Record};
 use group::accounts::Logins;
 use group::secrets::KeySource;
-use group::settings::{Concerned, Given, Known, Rule, Settings, SettingsError, State};
+use group::settings::{Concerned, Given, Known, NotThere, Rule, Settings, SettingsError, State};
 use group::store::StoreError;
 use ring::wait::Turn;
 use target::Access;
@@ -42,6 +42,7 @@ use crate::spec::size;
 use device::VolumeBytes;
 use hosts::access_of;
 pub use hosts::{Hosts, Unlisted};
+use key::KeyWatch;
 use opened::{OpenError, Start, make_key_ready, open_store};
 use thread::StoreThread;
 pub use units::ArrayUnits;
@@ -134,8 +135,7 @@ pub(crate) struct MemberSettings {
     /// Invariant: while there are any, somebody waits for the turn to save them.
     waiting: RefCell<Vec<UnitSave>>,
     events: EventLog,
-    /// What is wrong with the key of secrets, in a sentence.
-    key_trouble: RefCell<Option<String>>,
+    key: KeyWatch,
     /// The key of secrets is there, or it was tried to make it.
     is_key_ready: Cell<bool>,
     /// It was told that they cannot be read, and not yet that they can be again.
@@ -183,7 +183,7 @@ impl MemberSettings {
             waiting: RefCell::default(),
             published,
             events,
-            key_trouble: RefCell::default(),
+            key: KeyWatch::default(),
             is_key_ready: Cell::default(),
             is_fault_told: Cell::default(),
         };
@@ -299,16 +299,16 @@ impl MemberSettings {
             if begins && known.missing.is_empty() {
                 make_key_ready(settings);
             }
-            let trouble = key::trouble(settings.vault(), &known);
+            let key = (key::trouble(settings.vault(), &known), key::kept(settings.vault(), &known));
             let units = if wants_units { Some(settings.units().await?) } else { None };
-            Ok::<_, SettingsError>((state, known, trouble, units))
+            Ok::<_, SettingsError>((state, known, key, units))
         });
         let read = read.await.unwrap_or_else(|| Err(gone()));
         drop(kept);
         match read {
-            Ok((state, known, trouble, units)) => {
+            Ok((state, known, (trouble, kept), units)) => {
                 self.take(state, known);
-                self.take_key_trouble(trouble);
+                self.take_key(trouble, kept);
                 if let Some(units) = units {
                     self.take_units(units);
                 }
@@ -395,6 +395,11 @@ impl MemberSettings {
             Kept::Closed => Err(KeptError::Stopping),
             Kept::Nothing | Kept::NameTaken | Kept::Open(_) => Ok(self.state.borrow().clone()),
         }
+    }
+
+    /// What the access list of a volume names that is not there.
+    pub(crate) fn not_there(&self, volume: u32) -> NotThere {
+        self.state.borrow().not_there(volume)
     }
 
     /// Secrets as they were opened last.

@@ -2,6 +2,7 @@
 //! versions kept in files is taken over whatever cuts that off.
 
 mod full;
+mod lost_key;
 
 use std::fs;
 use std::path::Path;

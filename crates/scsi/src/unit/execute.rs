@@ -161,17 +161,25 @@ impl LogicalUnit {
         page_format: bool,
         list: &[u8],
     ) -> Result<Reply, Sense> {
-        let cached = state.modes.write_cache_enabled();
+        let (cached, protected) =
+            (state.modes.write_cache_enabled(), state.modes.software_write_protect());
         if !state.modes.select(header, page_format, list, self.medium())? {
             return Ok(Reply::default());
         }
         for other in state.nexuses.iter().filter(|other| other.key() != nexus.key()) {
             other.establish(AdditionalSense::MODE_PARAMETERS_CHANGED);
         }
+        let on = state.modes.software_write_protect();
+        let is_news = on != protected;
+        if is_news {
+            state.protected_by = on.then(|| nexus.key().initiator.clone());
+        }
         self.refresh(state);
         // What was answered while the cache was on must not stay volatile once it is off.
         let flush = cached && !state.modes.write_cache_enabled();
-        Ok(Reply::effects(if flush { vec![Effect::SynchronizeCache] } else { Vec::new() }))
+        let told = is_news.then_some(Effect::WriteProtection { on });
+        let effects = told.into_iter().chain(flush.then_some(Effect::SynchronizeCache)).collect();
+        Ok(Reply::effects(effects))
     }
 }
 

@@ -55,6 +55,8 @@ pub struct LogicalUnit {
 #[derive(Debug)]
 struct State {
     modes: ModePages,
+    /// Whose MODE SELECT has set SWP, by its name. Invariant: there is one while SWP is set.
+    protected_by: Option<Arc<str>>,
     reservations: Reservations,
     readiness: Readiness,
     port_groups: PortGroups,
@@ -91,6 +93,7 @@ impl LogicalUnit {
             sanitize_progress: AtomicU16::new(0),
             state: Mutex::new(State {
                 modes,
+                protected_by: None,
                 reservations: restored,
                 readiness: Readiness::Ready,
                 port_groups: config.port_groups.clone(),
@@ -120,6 +123,12 @@ impl LogicalUnit {
     /// D_SENSE: whether sense data goes out in descriptor format.
     pub fn descriptor_sense(&self) -> bool {
         self.descriptor_sense.load(Ordering::Relaxed)
+    }
+
+    /// The host whose MODE SELECT has set SWP, so that nobody can write; `None` where it is not set. It is not
+    /// saved: a unit that is made again can be written.
+    pub fn write_protected_by(&self) -> Option<Arc<str>> {
+        self.state().protected_by.clone()
     }
 
     /// A session begins. Its first command is told POWER ON OCCURRED, or I_T NEXUS LOSS OCCURRED if
@@ -193,12 +202,11 @@ impl LogicalUnit {
                 nexus.establish(AdditionalSense::BUS_DEVICE_RESET_FUNCTION_OCCURRED);
             }
         }
+        let was_protected = state.protected_by.take().is_some();
         self.refresh(&state);
-        if cached && !state.modes.write_cache_enabled() {
-            vec![Effect::SynchronizeCache]
-        } else {
-            Vec::new()
-        }
+        let is_to_flush = cached && !state.modes.write_cache_enabled();
+        let cleared = was_protected.then_some(Effect::WriteProtection { on: false });
+        cleared.into_iter().chain(is_to_flush.then_some(Effect::SynchronizeCache)).collect()
     }
 
     /// The device server itself changes the access state of a target port group
@@ -273,6 +281,10 @@ impl LogicalUnit {
     /// Recomputes everything that is derived from `state`. Called after every change, under the
     /// lock, so that the derived words never go back in time.
     fn refresh(&self, state: &State) {
+        debug_assert!(
+            state.protected_by.is_none() || state.modes.software_write_protect(),
+            "nobody has set what is not set"
+        );
         self.write_cache.store(state.modes.write_cache_enabled(), Ordering::Relaxed);
         self.descriptor_sense.store(state.modes.descriptor_sense(), Ordering::Relaxed);
         let protected = self.config.medium.read_only || state.modes.software_write_protect();

@@ -41,6 +41,11 @@ pub enum Effect {
         /// AUSE: EXIT FAILURE MODE is allowed if it fails.
         unrestricted_exit: bool,
     },
+    /// A host has set or cleared SWP of the control mode page, which holds for all hosts: tell the operator.
+    WriteProtection {
+        /// It is set now.
+        on: bool,
+    },
     /// EXIT FAILURE MODE: what was put on stable storage for [`Effect::Sanitize`] is void.
     ForgetSanitize,
 }

@@ -78,10 +78,17 @@ impl Rules {
         self.chap.users().iter().any(|known| **known == *proved) || mutants::is(Mutant::OldSecret)
     }
 
-    /// Whether some rule lets a host in that has proved so much, or may do so yet.
+    /// All users whose secrets are known, and what the target proves.
+    pub(crate) fn chap(&self) -> &Arc<ChapPolicy> {
+        &self.chap
+    }
+
+    /// Whether some rule lets a host in that has proved so much, or fits one by name or address that may prove more yet.
     pub(crate) fn shows(&self, initiator: &str, from: IpAddr, proved: Proved<'_>) -> bool {
         self.candidates(initiator, from).any(|rule| match (&rule.chap_user, proved) {
-            (None, _) | (Some(_), Proved::NotAsked) => true,
+            (None, _) => true,
+            // Whoever comes could prove to be a user that the rule names and nothing else.
+            (Some(_), Proved::NotYet) => rule.initiator.is_some() || rule.from.is_some(),
             (Some(_), Proved::Nothing) => false,
             (Some(_), Proved::User(_)) if mutants::is(Mutant::OthersUser) => true,
             (Some(user), Proved::User(proved)) => {
@@ -98,6 +105,6 @@ pub(crate) enum Proved<'a> {
     User(&'a Credentials),
     /// Nothing, where that is all it will prove.
     Nothing,
-    /// Nothing, as it was not asked yet.
-    NotAsked,
+    /// Nothing, where it may yet: many hosts discover without a proof and log in with one.
+    NotYet,
 }

@@ -76,10 +76,16 @@ fn what_was_proved_must_still_hold() {
 }
 
 #[test]
-fn who_was_not_asked_yet_sees_what_it_may_prove_to_be() {
+fn who_has_proved_nothing_yet_sees_what_its_name_or_address_fits() {
     let alices = rules(vec![AccessRule::user("alice")]);
+    let hosts =
+        |host: &str| AccessRule { initiator: Some(host.into()), ..AccessRule::user("alice") };
+    let shows = |rule: AccessRule| rules(vec![rule]).shows(HOST, here(), Proved::NotYet);
+    assert!(shows(hosts(HOST)) && !shows(hosts("iqn.2026-11.example:other")));
+    let at = |from: IpAddr| AccessRule { from: Some(from.into()), ..AccessRule::user("alice") };
+    assert!(shows(at(here())) && !shows(at([10, 0, 0, 1].into())));
     let (alice, bob) = (user("alice"), user("bob"));
-    assert!(alices.shows(HOST, here(), Proved::NotAsked));
+    assert!(!alices.shows(HOST, here(), Proved::NotYet), "that may be anybody");
     assert!(alices.shows(HOST, here(), Proved::User(&alice)));
     assert!(!alices.shows(HOST, here(), Proved::User(&bob)));
 }

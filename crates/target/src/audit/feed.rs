@@ -33,6 +33,8 @@ struct State {
     events: VecDeque<AccessEvent>,
     missed: Missed,
     flood: Flood,
+    /// Changes of write protection.
+    protections: Flood,
     ends: bool,
     is_done: bool,
 }
@@ -51,6 +53,8 @@ impl State {
         for (from, count) in self.flood.over(now) {
             self.push(Happened::RefusedMore { from, count });
         }
+        // What was held back of those can be asked for.
+        drop(self.protections.over(now));
         if self.missed != Missed::default() && self.events.len() < QUEUE_LEN_MAX {
             let missed = std::mem::take(&mut self.missed);
             self.push(Happened::Missed(missed));
@@ -74,7 +78,8 @@ impl Queue {
             if !state.events.is_empty() || state.ends {
                 return std::mem::take(&mut state.events);
             }
-            let pause = state.flood.next().map(|at| at.saturating_duration_since(now));
+            let due = [state.flood.next(), state.protections.next()];
+            let pause = due.into_iter().flatten().min().map(|at| at.saturating_duration_since(now));
             let waits = "nothing panics while it holds the queue";
             state = match pause {
                 None => self.came.wait(state).expect(waits),
@@ -127,6 +132,11 @@ impl Feed {
                     return;
                 }
             }
+        }
+        if let Happened::WriteProtection { who, .. } = &what
+            && state.protections.may_tell(who.from.ip(), Instant::now()) != Verdict::Tell
+        {
+            return;
         }
         state.push(what);
         drop(state);

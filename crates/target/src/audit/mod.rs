@@ -72,6 +72,16 @@ pub enum Happened {
         /// Why, for people.
         reason: String,
     },
+    /// A host has set or cleared the write protection of a unit, which holds for all its hosts (SWP of SPC-5 §7.5.8).
+    /// After [`REFUSALS_TOLD_MAX`] of one address no more are told for a while, and none is counted as missed.
+    WriteProtection {
+        /// Who.
+        who: Who,
+        /// The name of the unit.
+        unit: String,
+        /// It is set now.
+        on: bool,
+    },
     /// Events were dropped, as the listener was too slow.
     Missed(Missed),
 }
@@ -95,6 +105,8 @@ impl Missed {
             Happened::Refused { .. } => self.refused += 1,
             Happened::RefusedMore { count, .. } => self.refused += count,
             Happened::Ended { .. } => self.ended += 1,
+            // Whether it is set can be asked for.
+            Happened::WriteProtection { .. } => {}
             Happened::Missed(more) => {
                 self.logged_in += more.logged_in;
                 self.refused += more.refused;

@@ -90,6 +90,27 @@ fn a_flood_of_one_address_is_a_count_and_others_are_told() {
 }
 
 #[test]
+fn a_host_that_sets_and_clears_write_protection_all_the_time_fills_no_queue() {
+    let (feed, hears, go_on) = slow();
+    drop(go_on);
+    let changed = |on| Happened::WriteProtection { who: who(1), unit: "db".to_owned(), on };
+    for n in 0..2 * QUEUE_LEN_MAX {
+        feed.push(|| changed(n % 2 == 0));
+    }
+    feed.push(|| refused(1));
+    feed.push(|| logged_in(1));
+    feed.end();
+    let heard: Vec<_> = hears.try_iter().collect();
+    let told = heard.iter().filter(|event| matches!(event, Happened::WriteProtection { .. }));
+    assert_eq!(told.count() as u64, REFUSALS_TOLD_MAX);
+    assert_eq!(
+        heard[REFUSALS_TOLD_MAX as usize..],
+        [refused(1), logged_in(1)],
+        "nothing is missed"
+    );
+}
+
+#[test]
 fn what_was_held_back_is_told_when_its_time_is_over() {
     let (mut flood, start) = (Flood::default(), Instant::now());
     let from = IpAddr::from([192, 0, 2, 1]);

@@ -10,6 +10,7 @@ use scsi::reservation::{OWNER_BYTES_MAX, Registrar};
 use scsi::unit::{ControlContext, Effect, Outcome as Done, execute_absent};
 use scsi::{Sense, Status};
 
+use crate::audit::Happened;
 use crate::mutants::{self, Mutant};
 use crate::outcome::{Doing, Outcome, failed};
 use crate::session::{Answer, Scope, Task, abort_everywhere};
@@ -106,6 +107,13 @@ async fn carry_out(task: &Rc<Task>, unit: &Arc<Unit>, effect: Effect) -> Result<
                 return Err(Outcome::Check(Sense::internal_failure()));
             }
             super::sanitize::sanitize(task, method, immediate).await
+        }
+        Effect::WriteProtection { on } => {
+            let conn = task.conn();
+            let happened =
+                || Happened::WriteProtection { who: conn.who(), unit: unit.name.clone(), on };
+            conn.session.shared.feed.push(happened);
+            Ok(())
         }
         Effect::ForgetSanitize => unit.forget_sanitize().await.map_err(|error| {
             tracing::error!("{}: cannot note that it can be used: {error}", unit.name);

@@ -17,7 +17,9 @@ use iscsi::pdu::{
     BHS_LEN_BYTES, Bhs, RejectReason, TaskFunction, TaskRequest, TaskResponse, TaskResult,
 };
 use scsi::param::decode_lun;
+use scsi::unit::Effect;
 
+use crate::audit::{Happened, Who};
 use crate::mutants::{self, Mutant};
 use crate::session::{
     Connection, Ending, Scope, Session, abort, abort_everywhere, abort_tasks, all_ended, tasks_in,
@@ -200,13 +202,14 @@ fn many(conn: &Rc<Connection>, request: TaskRequest) {
         }
     };
     let copies: Vec<_> = reset.iter().map(|unit| shared.copies.stop_at(unit)).collect();
+    let who = conn.who();
     let ended = async move {
         aborted.await;
         for stopped in copies {
             stopped.wait().await;
         }
         for unit in &reset {
-            reset_unit(&shared, unit).await;
+            reset_unit(&shared, unit, &who).await;
         }
     };
     wait_beside(conn, ended, move |conn| {
@@ -218,12 +221,15 @@ fn many(conn: &Rc<Connection>, request: TaskRequest) {
 }
 
 /// Resets a unit. A write cache that this turns off is written out first (SPC-5 §6.13).
-async fn reset_unit(shared: &Shared, unit: &Arc<Unit>) {
+async fn reset_unit(shared: &Shared, unit: &Arc<Unit>, by: &Who) {
     shared.copies.reset(unit).await;
-    if !unit.logical.logical_unit_reset().is_empty()
-        && let Err(error) = unit.device.flush().await
-    {
-        tracing::error!("{}: cannot be flushed at its reset: {error}", unit.name);
+    for effect in unit.logical.logical_unit_reset() {
+        if let Effect::WriteProtection { on } = effect {
+            let (who, unit) = (by.clone(), unit.name.clone());
+            shared.feed.push(|| Happened::WriteProtection { who, unit, on });
+        } else if let Err(error) = unit.device.flush().await {
+            tracing::error!("{}: cannot be flushed at its reset: {error}", unit.name);
+        }
     }
 }
 

@@ -10,13 +10,13 @@ use crate::access::Proved;
 use crate::session::Connection;
 use crate::targets::{Found, Target};
 
-/// Whether a host learns of a target: if it may use it, or may after a proof that it was not asked for yet.
+/// Whether a host learns of a target: if it may use it, or its name or address is on the list beside a proof that it has
+/// not given yet.
 fn is_shown(conn: &Connection, target: &Target) -> bool {
     let (session, from) = (&conn.session, conn.peer.ip());
-    let is_unasked = || session.shared.is_unasked(&session.initiator, from);
     let proved = match conn.proved.as_deref() {
         Some(user) => Proved::User(user),
-        None if session.is_discovery() && is_unasked() => Proved::NotAsked,
+        None if session.is_discovery() => Proved::NotYet,
         None => Proved::Nothing,
     };
     target.rules().shows(&session.initiator, from, proved)

@@ -49,8 +49,10 @@ impl<'a> Env<'a> {
     /// Whether the rules, as they are now, let in who has proved this.
     fn is_admitted(&self, request: &SessionRequest<'_>) -> Result<bool, LoginStatus> {
         let (rules, from) = (self.rules(request.target)?, self.ends.peer.ip());
+        // Of a target the rules alone say who is a user.
+        let known = if request.target.is_none() { self.shared.chap() } else { Vec::new() };
         let is_admitted =
-            discovery::admits(&rules, request.initiator.as_str(), from, request.proved);
+            discovery::admits(&rules, &known, request.initiator.as_str(), from, request.proved);
         Ok(is_admitted || mutants::is(Mutant::OldRules))
     }
 
@@ -98,7 +100,10 @@ impl LoginEnv for Env<'_> {
     ) -> Option<AuthPolicy> {
         let (initiator, from) = (initiator.as_str(), self.ends.peer.ip());
         match target {
-            None => discovery::auth(&self.shared.discovery_rules(), initiator, from),
+            None => {
+                let (rules, known) = (self.shared.discovery_rules(), self.shared.chap());
+                discovery::auth(&rules, &known, initiator, from)
+            }
             Some(_) => self.found.take()?.rules().auth(initiator, from),
         }
     }

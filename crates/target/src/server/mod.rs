@@ -8,10 +8,11 @@ mod targets;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use iscsi::chap::ChapPolicy;
 use ring::{CoreId, Cores, Remote};
 use thiserror::Error;
 
@@ -95,6 +96,7 @@ impl Server {
             targets: Table::default(),
             rules,
             discovery,
+            known_users: Mutex::new(Arc::new(nobody_known())),
             store: config.store,
             port_group: AtomicU16::new(config.port_group),
             limits: config.limits.clone(),
@@ -236,6 +238,11 @@ impl Drop for Server {
             tracing::error!("{error}");
         }
     }
+}
+
+/// No CHAP users.
+fn nobody_known() -> ChapPolicy {
+    ChapPolicy::new(Vec::new(), None).expect("nobody has the secret of nobody")
 }
 
 /// What went wrong while stopping.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use iscsi::chap::{ChapPolicy, Credentials};
 use iscsi::text::IscsiName;
 use ring::wait::both;
 use scsi::AdditionalSense;
@@ -118,6 +119,14 @@ impl Targets {
         if is_busy { Err(TargetError::Busy(iqn.to_owned())) } else { Ok(ended) }
     }
 
+    /// The CHAP users that there are, whether rules name them or not: who need not prove anything to discover may prove to
+    /// be one of them, and loses nothing by that.
+    pub fn set_known_users(&self, users: Vec<Credentials>) {
+        let known = ChapPolicy::new(users, None)
+            .expect("without a secret of the target none is there twice");
+        *self.0.known_users() = Arc::new(known);
+    }
+
     /// Lets no more hosts begin sessions of a target while the [`Hold`] is there, and says which have some now, by their
     /// names; `None` where it is not served. Who asks for [connections](Self::connections) afterwards sees all of those
     /// that have got in.
@@ -213,6 +222,17 @@ impl Targets {
             (!hosts.is_empty()).then(|| UnitRegistrations { serial: unit.serial.clone(), hosts })
         };
         units.filter_map(of).collect()
+    }
+
+    /// The hosts that have write-protected units by MODE SELECT, each for all hosts of its unit: by the serial numbers
+    /// of units that are served.
+    #[must_use]
+    pub fn write_protections(&self) -> BTreeMap<String, Arc<str>> {
+        let served = self.0.targets.served();
+        let units = served.iter().flat_map(|target| &target.units);
+        units
+            .filter_map(|unit| Some((unit.serial.clone(), unit.logical.write_protected_by()?)))
+            .collect()
     }
 
     /// Warns every host of a thin unit that space runs short: THIN PROVISIONING SOFT THRESHOLD

@@ -181,11 +181,24 @@ fn discovery_shows_a_host_what_it_may_use() {
     };
     let finder = || Login::new("finder").from(1);
     let rig = serve(Access::everyone());
-    assert_eq!(shown(&rig, finder()), ["a", "b", "c"], "what it may prove, it may see");
-    assert_eq!(shown(&rig, Login::new("other").from(1)), ["a", "d"]);
-    assert_eq!(shown(&rig, Login::new("third").from(9)), ["a", "e"]);
+    assert_eq!(
+        shown(&rig, finder()),
+        ["b", "c"],
+        "its name fits, it may be a user: not whoever comes"
+    );
+    assert_eq!(shown(&rig, finder().proving("alice")), ["a", "c"], "it sees what it has proved");
+    assert_eq!(
+        shown(&rig, finder().proving("carol")),
+        ["c"],
+        "a right user of no list loses nothing"
+    );
+    assert_eq!(shown(&rig, Login::new("other").from(1)), ["d"]);
+    assert_eq!(shown(&rig, Login::new("third").from(9)), ["e"]);
+    let wrong = Credentials::new("alice", "a wrong secret").unwrap();
+    assert_eq!(cannot_discover(&rig, finder().with(wrong)), Some(UNPROVED));
     // By name, too, and as the rules are when it asks.
-    let mut session = Login { target: None, ..finder() }.connect(rig.portal()).unwrap();
+    let asks = Login { target: None, ..finder().proving("alice") };
+    let mut session = asks.connect(rig.portal()).unwrap();
     assert_eq!(session.text(&format!("SendTargets={A}")).len(), 2);
     set_access(&rig, A, Some(access([host("other")])));
     assert_eq!(session.text(&format!("SendTargets={A}")), []);
@@ -193,10 +206,47 @@ fn discovery_shows_a_host_what_it_may_use() {
     let rig = serve(access([AccessRule::user("alice"), AccessRule::user("bob")]));
     assert_eq!(shown(&rig, finder().proving("alice")), ["a", "c"]);
     assert_eq!(shown(&rig, finder().proving("bob")), ["b", "c"]);
-    assert_eq!(shown(&rig, finder()), ["c"], "it could have proved more, and did not");
+    assert_eq!(shown(&rig, finder()), ["b", "c"], "it may prove more when it logs in");
     assert_eq!(shown(&rig, Login::new("other").from(1)), ["d"]);
     assert_eq!(shown(&rig, Login::new("third").from(9)), ["e"]);
     assert_eq!(cannot_discover(&rig, Login::new("third").from(1)), Some(UNPROVED));
+}
+
+/// A user that no list names, and so no target knows.
+#[test]
+fn a_right_user_that_is_on_no_list_discovers_what_its_name_lets_it_use() {
+    let serve = |discovery: Option<Access>| {
+        let mut config = config([ram()]);
+        (config.access, config.discovery) = (Access::nobody(), discovery);
+        let bobs = AccessRule { chap_user: as_user("bob"), ..host("finder") };
+        let lists = [
+            ("bobs", bobs, vec![user("bob")]),
+            ("named", host("finder"), Vec::new()),
+            ("proved", AccessRule::user("bob"), vec![user("bob")]),
+        ];
+        let spec = |(name, rule, users)| {
+            let mut spec = target_of(&format!("iqn.2026-11.dev.drystone:{name}"), [ram()]);
+            spec.access = Some(Access { users, ..access([rule]) });
+            spec
+        };
+        config.targets = lists.map(spec).into();
+        Rig::start(config)
+    };
+    for discovery in [Some(Access::everyone()), None] {
+        let rig = serve(discovery);
+        let finder = || Login::new("finder");
+        assert_eq!(shown(&rig, finder()), ["bobs", "named"]);
+        let dave = || finder().proving("dave");
+        assert_eq!(cannot_discover(&rig, dave()), Some(UNPROVED), "it is not known yet");
+        rig.server().targets().set_known_users(vec![user("bob"), user("dave")]);
+        assert_eq!(shown(&rig, dave()), ["named"]);
+        assert_eq!(shown(&rig, finder().proving("bob")), ["bobs", "named", "proved"]);
+        let wrong = Credentials::new("dave", "a wrong secret").unwrap();
+        assert_eq!(cannot_discover(&rig, finder().with(wrong)), Some(UNPROVED));
+        // By such a proof alone it comes in nowhere.
+        let target = Some("iqn.2026-11.dev.drystone:proved".to_owned());
+        assert!(Login { target, ..dave() }.connect(rig.portal()).is_err());
+    }
 }
 
 fn cannot_discover(rig: &Rig, login: Login) -> Option<NoLogin> {

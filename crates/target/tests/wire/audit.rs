@@ -4,13 +4,14 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use iscsi::chap::Credentials;
-use iscsi::pdu::LogoutReason;
+use iscsi::pdu::{LogoutReason, TaskFunction, TaskResult};
 use target::{
     Access, AccessEvent, AccessListener, AccessRule, Happened, REFUSALS_TOLD_MAX, RefusalKind, Who,
 };
 
 use crate::common::{
-    IQN, Login, Rig, UNAUTHORIZED, UNPROVED, access, config, host, ram, set_access, wait_until,
+    Command, Connection, IQN, Login, Rig, UNAUTHORIZED, UNPROVED, access, config, host,
+    mode_select, mode_sense, pattern, ram, set_access, test_unit_ready, wait_until,
 };
 
 /// Keeps what it hears.
@@ -120,4 +121,47 @@ fn a_host_that_tries_again_and_again_is_a_count() {
         _ => 0,
     };
     assert_eq!(heard.iter().map(counted).sum::<u64>(), tries - REFUSALS_TOLD_MAX);
+}
+
+/// Sets or clears SWP of the control mode page.
+fn write_protect(host: &mut Connection, on: bool) {
+    let mut list = host.run(&Command::new(mode_sense(0x0a)).reading(252)).good().clone();
+    (list[0], list[2]) = (0, 0);
+    list[4] &= 0x3f;
+    list[8] = if on { 0x08 } else { 0 };
+    host.run(&Command::new(mode_select(list.len() as u8)).writing(&list)).good();
+}
+
+#[test]
+fn a_host_that_write_protects_a_unit_for_all_is_named_until_it_ends() {
+    let (rig, record) = recorded(access([host("a"), host("b")]));
+    let (mut a, mut b) = (rig.ready("a"), rig.ready("b"));
+    let name = Login::new("a").initiator;
+    for _ in 0..2 {
+        assert!(matches!(record.next(), Happened::LoggedIn { .. }));
+    }
+    let heard = || match record.next() {
+        Happened::WriteProtection { who, unit, on } => (who.initiator.unwrap(), unit, on),
+        other => panic!("{other:?}"),
+    };
+    let targets = rig.server().targets();
+    assert!(targets.write_protections().is_empty());
+    write_protect(&mut a, true);
+    let (host, unit, on) = heard();
+    assert_eq!((host.as_str(), on), (&*name, true));
+    assert_eq!(targets.write_protections().into_values().collect::<Vec<_>>(), [(&*name).into()]);
+    b.run(&Command::new(test_unit_ready())).check();
+    assert_eq!(b.run(&Command::write(0, &pattern(512, 1))).check(), (7, 0x27, 0));
+    // Whoever may use it can end it, by the page or by a reset.
+    write_protect(&mut b, false);
+    assert_eq!(heard(), (Login::new("b").initiator, unit.clone(), false));
+    assert!(targets.write_protections().is_empty());
+    b.run(&Command::write(0, &pattern(512, 1))).good();
+    a.run(&Command::new(test_unit_ready())).check();
+    write_protect(&mut a, true);
+    assert!(heard().2);
+    b.run(&Command::new(test_unit_ready())).check();
+    assert_eq!(b.manage_unit(TaskFunction::LOGICAL_UNIT_RESET, 0), TaskResult::COMPLETE);
+    assert_eq!(heard(), (Login::new("b").initiator, unit, false));
+    assert!(targets.write_protections().is_empty());
 }

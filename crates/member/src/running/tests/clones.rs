@@ -8,8 +8,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use array::api::{VolumeInfo, VolumeState};
-use group::access::Entry;
-use group::settings::{Intent, ListChange};
+use group::access::{Entry, Scope};
+use group::settings::{Intent, ListChange, VolumeStep};
 use iscsi::pdu::LoginStatus;
 use ring::wait::Guard;
 
@@ -17,6 +17,7 @@ use super::{NO_SUCH_TARGET, NOT_LET_IN, host, iqn, let_in};
 use crate::configuration_request::{
     ConfigurationChange, ConfigurationRequest, NewVolume as NewConfiguredVolume, VolumeSet,
 };
+use crate::events::Kind;
 use crate::reply::Answer;
 use crate::request::{Request, SnapshotRequest, VolumeRequest};
 use crate::running::RequestError;
@@ -190,6 +191,11 @@ fn a_start_completes_what_was_made_and_forgets_what_was_not() {
         drop(rig);
         let (rig, portal) = Rig::start_for_all(dir.path(), &data, None);
         if made {
+            let told = rig.told(Kind::VolumeCompleted);
+            assert_eq!(
+                told,
+                ["the making of volume b was cut off: it is complete now, with its access list"]
+            );
             check_complete(&rig, portal);
         } else {
             assert_eq!((is_online(&rig, "b"), intended(&rig)), (None, Vec::new()));
@@ -198,6 +204,36 @@ fn a_start_completes_what_was_made_and_forgets_what_was_not() {
         }
         rig.stop();
     }
+}
+
+/// What was to be stored beside it is not there after a cut.
+#[test]
+fn a_completed_volume_whose_list_names_what_is_not_there_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let rig = Rig::start(dir.path(), &data);
+    rig.create("a");
+    rig.with(async |member| {
+        let record = Entry::Record("chap=al".parse().expect("a record"));
+        let policy = Entry::Policy { name: "web".to_owned(), scope: Scope::Both };
+        let access = Some(ListChange::Listed(vec![record, policy]));
+        let step = VolumeStep { access, shared: None };
+        let intents =
+            BTreeMap::from([("b".to_owned(), Intent::new(&step, true).expect("it can be"))]);
+        member.settings().intend(intents).await.expect("it is stored");
+        member.array().create_volume_offline(volume("b")).await.expect("it is made");
+    });
+    drop(rig);
+    let rig = Rig::start(dir.path(), &data);
+    let told = rig.told(Kind::VolumeCompleted);
+    let wanted = "it is complete now, with its access list, which names what is not there and lets nobody in by it: policy \
+                  'web', CHAP user 'al'";
+    assert!(told.len() == 1 && told[0].ends_with(wanted), "{told:?}");
+    let show = VolumeRequest::Show { name: "b".to_owned() };
+    let Ok(Answer::Volume(shown)) = rig.ask(Request::Volume(show)) else { panic!("it is shown") };
+    let names = |name: &str| std::collections::BTreeSet::from([name.to_owned()]);
+    assert_eq!((&shown.not_there.policies, &shown.not_there.users), (&names("web"), &names("al")));
+    rig.stop();
 }
 
 /// One that an operator deleted meanwhile stays where it is, and has its list when it comes back.

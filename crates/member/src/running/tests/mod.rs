@@ -39,7 +39,7 @@ fn let_in(rig: &Rig, volume: &str, name: &str) {
     rig.ask(Request::Access(add)).expect("it is stored");
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(30);
     while !is_so() {
         assert!(Instant::now() < end, "waited in vain: {what}");

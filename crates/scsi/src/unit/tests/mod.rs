@@ -184,6 +184,28 @@ fn mode_select_takes_effect_and_tells_the_others() {
 }
 
 #[test]
+fn who_write_protects_the_unit_is_known_until_it_ends() {
+    let bench = Bench::new();
+    let (one, two) = (bench.host(1, 1), bench.host(2, 1));
+    assert_eq!(bench.unit.write_protected_by(), None);
+    let set = Effect::WriteProtection { on: true };
+    assert_eq!(bench.select(&one, &control_page(0, 0x08)).effects, [set]);
+    assert_eq!(bench.unit.write_protected_by(), Some(one.key().initiator.clone()));
+    // The other hears of it first.
+    assert_eq!(attention(&bench.send(&two, &READ)), Some((0x2a, 0x01)));
+    assert_eq!(bench.select(&two, &control_page(0x04, 0x08)).effects, [], "nothing has changed");
+    assert_eq!(bench.unit.write_protected_by(), Some(one.key().initiator.clone()));
+    assert_eq!(attention(&bench.send(&one, &READ)), Some((0x2a, 0x01)));
+    let cleared = || Effect::WriteProtection { on: false };
+    assert_eq!(bench.select(&two, &control_page(0, 0)).effects, [cleared()]);
+    assert_eq!(bench.unit.write_protected_by(), None);
+    assert_eq!(attention(&bench.send(&one, &READ)), Some((0x2a, 0x01)));
+    let _ = bench.select(&one, &control_page(0, 0x08));
+    assert_eq!(bench.unit.logical_unit_reset(), [cleared()]);
+    assert_eq!(bench.unit.write_protected_by(), None);
+}
+
+#[test]
 fn turning_the_cache_off_flushes_it() {
     let bench = Bench::new();
     let one = bench.host(1, 1);
