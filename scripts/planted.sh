@@ -162,6 +162,9 @@ EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart
 OldPlace       --notify     place::tests::a_place_of_numbers_that_a_crash_took_back
 TellItself     --notify     place::tests::what_counts_less_and_what_is_about
 ForgetAudit    --notify     thread::tests::each_change_goes_to_a_syslog_server
+SkipAudit      --notify     thread::tests::a_place_that_is_lost_leaves_no_entry_out
+LoginsFirst    --notify     thread::tests::a_change_does_not_wait_for_logins
+HideMissing    --notify     thread::tests::what_the_log_pushed_out_before_it_was_sent
 '
 
 programs=$(cargo test --quiet --workspace --features "$(scripts/mistakes.sh)" --no-run --message-format=json |

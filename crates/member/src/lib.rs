@@ -57,7 +57,7 @@ pub use destination_request::{
 pub use life::{Life, Opening, Remote, Shown, ShownVolume};
 pub use login_request::{AccountRequest, AccountShown, CurrentLogins, TokenRequest, TokenShown};
 pub use logs::Logs;
-pub use records::{Log, Record};
+pub use records::{Log, Next, PartPlace, Record};
 pub use reply::{
     Answer, ConfigurationShown, Connection, DiskFigures, Figures, Registrations, Reservations,
     Snapshot, Volume, VolumeFigures,

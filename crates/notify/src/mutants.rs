@@ -14,6 +14,12 @@ pub(crate) enum Mutant {
     OldPlace,
     /// Begin with the last entry of the audit log after a start, whatever was told before it.
     ForgetAudit,
+    /// Begin with the last entry, too, where what was told before is forgotten.
+    SkipAudit,
+    /// Give a syslog server the audit log in the order of its numbers, whatever is behind.
+    LoginsFirst,
+    /// Say nothing of entries that the log has pushed out.
+    HideMissing,
     /// Tell a destination that it fails.
     TellItself,
 }

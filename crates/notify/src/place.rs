@@ -53,10 +53,16 @@ pub(crate) struct Place {
     began: u64,
     /// By what repeats itself.
     windows: BTreeMap<String, Window>,
-    /// Entries of the audit log up to this number are done; `None` where none go there.
+    /// Entries of each part of the audit log up to these numbers are done; `None` where none go there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    audit: Option<Audited>,
+    /// The same for all parts, as an earlier version wrote it.
+    #[serde(default, skip_serializing)]
     audit_after: Option<u64>,
 }
+
+/// Up to which number each part of the audit log is done.
+pub(crate) type Audited = [u64; member::audit::PARTS.len()];
 
 /// By what rule events go on.
 #[derive(Debug, Clone, Copy)]
@@ -120,31 +126,34 @@ impl Place {
 
     /// Where the destination goes on in the audit log, if that goes there. `log` is as of [`Place::of`], and
     /// `is_running` says that the place is of this start. No entry is left out because a destination was paused.
+    /// One that has had none yet begins after `begins_after`.
     pub(crate) fn auditing(
         self,
-        before: Option<u64>,
+        before: Option<Audited>,
         is_audit: bool,
         is_running: bool,
-        (begun_after, last): (u64, u64),
+        (begun_after, begins_after): (u64, u64),
     ) -> Self {
+        let begins = [begins_after; member::audit::PARTS.len()];
         let after = match before {
-            Some(_) if mutants::is(Mutant::ForgetAudit) => last,
+            Some(_) if mutants::is(Mutant::ForgetAudit) => begins,
             Some(after) if is_running => after,
-            Some(after) => after.min(begun_after),
-            None => last,
+            Some(after) => after.map(|number| number.min(begun_after)),
+            None => begins,
         };
-        Self { audit_after: is_audit.then_some(after), ..self }
+        Self { audit: is_audit.then_some(after), audit_after: None, ..self }
     }
 
-    /// Up to which number all of the audit log is done.
-    pub(crate) const fn audit_after(&self) -> Option<u64> {
-        self.audit_after
+    /// Up to which number all of each part of the audit log is done.
+    pub(crate) fn audit(&self) -> Option<Audited> {
+        self.audit.or_else(|| self.audit_after.map(|number| [number; member::audit::PARTS.len()]))
     }
 
-    /// The destination has taken all up to this number of the audit log.
-    pub(crate) fn audited(&mut self, number: u64) {
-        debug_assert!(self.audit_after.is_some_and(|after| after < number), "it goes on");
-        self.audit_after = Some(number);
+    /// The destination has taken all up to these numbers of the audit log.
+    pub(crate) fn audited(&mut self, numbers: Audited) {
+        let goes_on = |after: Audited| after.iter().zip(&numbers).all(|(after, now)| after <= now);
+        debug_assert!(self.audit.is_some_and(goes_on), "it goes on");
+        self.audit = Some(numbers);
     }
 
     /// Gives up all events that are older than this, and what is counted.

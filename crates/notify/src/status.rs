@@ -12,6 +12,10 @@ pub struct Status {
     pub failed: u64,
     /// Events that were given up, as it took none for too long.
     pub given_up: u64,
+    /// Entries of the audit log that were still to be sent when it was looked last.
+    pub audit_behind: u64,
+    /// Entries of the audit log that were not sent, as the log had no room for them.
+    pub audit_not_sent: u64,
     /// When it took something last, in seconds since 1970 (UTC).
     pub last_unix_seconds: Option<u64>,
     /// Why the last attempt has failed; `None` if it has not.

@@ -14,7 +14,7 @@ use crate::mutants::{self, Mutant};
 use crate::place::{Place, Rule, Step};
 use crate::places::Places;
 use crate::pulse::{PAUSE, now_unix_seconds};
-use crate::send::{ENTRIES_MAX, Sender, messages_max};
+use crate::send::{AuditPlaces, AuditSent, Sender, behind, messages_max, numbers_of, places_of};
 use crate::status::Statuses;
 
 /// Before the second attempt; twice as long before each further one.
@@ -57,6 +57,22 @@ impl Shared {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// After which entry of the audit log a destination begins that none was sent to yet. Where only what it was sent
+    /// `is_forgotten`, that is where it was made, as far as the time of events tells, as with events: some may come
+    /// again, and none is left out.
+    fn audit_begins(&self, begins_after: u64, is_forgotten: bool) -> u64 {
+        if !is_forgotten || mutants::is(Mutant::SkipAudit) {
+            return self.audit.last_number();
+        }
+        let made = self.events.after(begins_after.saturating_sub(1)).into_iter().next();
+        match made {
+            Some(record) if begins_after > 0 && record.number == begins_after => {
+                self.audit.last_before(record.unix_seconds)
+            }
+            _ => self.audit.last_before(0),
+        }
+    }
+
     pub(crate) fn is_ending(&self) -> bool {
         *self.ending.borrow()
     }
@@ -68,6 +84,8 @@ pub(crate) struct Worker {
     name: String,
     destination: Destination<Secret>,
     place: Place,
+    /// Where it is in the audit log, if that goes there.
+    audit: Option<AuditPlaces>,
     /// Attempts that have failed since the last that did not, and since when.
     failures: u32,
     failing_since: Instant,
@@ -82,9 +100,11 @@ impl Worker {
     pub(crate) fn new(shared: Shared, name: String, destination: Destination<Secret>) -> Self {
         let stored = shared.places().get(&destination.id).cloned();
         let log = (shared.events.begun_after(), shared.events.last_number());
-        let audit = (shared.audit.begun_after(), shared.audit.last_number());
-        let audit_before = stored.as_ref().and_then(Place::audit_after);
         let is_running = shared.statuses.has(&name);
+        let is_forgotten = stored.is_none() && !is_running && destination.begins_after <= log.0;
+        let audit_begins = shared.audit_begins(destination.begins_after, is_forgotten);
+        let audit = (shared.audit.begun_after(), audit_begins);
+        let audit_before = stored.as_ref().and_then(Place::audit);
         let place = match stored {
             // Of this start: what it says is of this log.
             Some(place) if is_running => place.beginning(destination.begins_after),
@@ -95,7 +115,18 @@ impl Worker {
         shared.statuses.note(&name, |_| {});
         shared.places().insert(destination.id, place.clone());
         let (failing_since, is_told) = (Instant::now(), shared.statuses.of(&name).is_told);
-        Self { shared, name, destination, place, failures: 0, failing_since, is_told, given_up: 0 }
+        let audit = place.audit().map(places_of);
+        Self {
+            shared,
+            name,
+            destination,
+            place,
+            audit,
+            failures: 0,
+            failing_since,
+            is_told,
+            given_up: 0,
+        }
     }
 
     /// Sends until the end; at the end once more what there is.
@@ -153,29 +184,46 @@ impl Worker {
     /// Sends what is next of the audit log, if that goes there; says whether there was nothing. It waits for as long as
     /// the destination takes nothing, and is given up only when the log has no room for it.
     async fn attempt_audit(&mut self) -> bool {
-        let (Way::Syslog(syslog), Some(after)) = (&self.destination.way, self.place.audit_after())
-        else {
+        let (Way::Syslog(syslog), Some(places)) = (&self.destination.way, &self.audit) else {
             return true;
         };
-        if self.shared.audit.last_number() <= after {
+        let last = self.shared.audit.last_number();
+        if places.iter().all(|place| place.number >= last) {
             return true;
         }
-        let mut entries = self.shared.audit.after(after);
-        entries.truncate(ENTRIES_MAX);
-        let Some(last) = entries.last().map(|entry| entry.number) else { return true };
         let now = now_unix_seconds();
-        match self.shared.sender.send_audit(syslog, &entries).await {
-            Ok(()) => {
-                let lost = last - after - entries.len() as u64;
-                self.place.audited(last);
-                self.given_up += lost;
-                self.shared.statuses.note(&self.name, |status| status.given_up += lost);
-                self.shared.places().insert(self.destination.id, self.place.clone());
-                self.delivered(entries.len(), now);
+        let sent = self.shared.sender.send_audit(syslog, &self.shared.audit, places).await;
+        let is_sent = match sent {
+            Ok(sent) => self.audited(sent, now),
+            Err(error) => {
+                self.failed(true, &error.to_string(), now);
+                true
             }
-            Err(error) => self.failed(true, &error.to_string(), now),
+        };
+        let behind = self.audit.as_ref().map_or(0, |places| behind(&self.shared.audit, places));
+        self.shared.statuses.note(&self.name, |status| status.audit_behind = behind);
+        !is_sent
+    }
+
+    /// The destination has taken so much of the audit log; says whether that was anything.
+    fn audited(&mut self, sent: AuditSent, now: u64) -> bool {
+        self.place.audited(numbers_of(&sent.places));
+        self.audit = Some(sent.places);
+        self.shared.places().insert(self.destination.id, self.place.clone());
+        if sent.entries == 0 && sent.missing == 0 {
+            return false;
         }
-        false
+        self.shared.statuses.note(&self.name, |status| status.audit_not_sent += sent.missing);
+        self.delivered(usize::try_from(sent.entries).unwrap_or(usize::MAX), now);
+        if sent.missing > 0 {
+            let text = format!(
+                "entries of the audit log were pushed out of it before they could be sent to '{}', which was told so: \
+                 {} of them",
+                self.name, sent.missing
+            );
+            self.tell(Kind::AuditNotSent, text);
+        }
+        true
     }
 
     fn take(&mut self, step: Step) {

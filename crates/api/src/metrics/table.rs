@@ -388,6 +388,18 @@ pub(super) const METRICS: &[Metric] = &[
         "Events that were given up, as it took none for a day or the log had no room for more",
         |f| of_destinations(f, |one| one.given_up as f64),
     ),
+    counter(
+        "drystone_destination_audit_not_sent",
+        &["destination"],
+        "Entries of the audit log that were not sent to it, as the log had no room for more",
+        |f| of_destinations(f, |one| one.audit_not_sent as f64),
+    ),
+    gauge(
+        "drystone_destination_audit_behind",
+        &["destination"],
+        "Entries of the audit log that were still to be sent to it when it was looked last",
+        |f| of_destinations(f, |one| one.audit_behind as f64),
+    ),
     gauge(
         "drystone_destination_failing",
         &["destination"],

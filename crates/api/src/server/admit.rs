@@ -18,6 +18,7 @@ use axum::response::{IntoResponse, Response};
 use group::accounts::Role;
 use member::TokenRequest;
 use member::audit::{Actor, AuditLog, Change, Refused};
+use member::events::{Event, Kind};
 use member::printable::printable;
 
 use super::app::App;
@@ -27,6 +28,7 @@ use super::connections::put_out;
 use super::held::UntilRevoked;
 use super::idempotency::Repeated;
 use super::login::Login;
+use super::passwords::OF_ACCOUNT;
 use super::peer::Peer;
 use super::roles;
 use crate::problem::{Code, Problem};
@@ -40,6 +42,11 @@ pub(super) struct Caller {
 }
 
 impl Caller {
+    /// Whether it is asked at the control socket.
+    pub(super) const fn is_local(&self) -> bool {
+        matches!(self.peer, Peer::Process { .. })
+    }
+
     /// What tells one that asks from another, whatever connection it uses.
     pub(super) fn owner(&self) -> String {
         match (&self.login, self.peer) {
@@ -109,6 +116,16 @@ async fn let_in(app: &App, request: Request, least: Role) -> Result<(Caller, Req
         Ok(caller) => still_admitted(app, caller, request, least).await,
         Err(problem) => Err(problem),
     };
+    if let (Err(problem), Some(account)) = (&let_in, &named)
+        && problem.detail == OF_ACCOUNT
+    {
+        let text = format!(
+            "logins of {account} are turned away, the last from {}: as many as may be at once are under way",
+            peer.map(Peer::place).unwrap_or_default()
+        );
+        let event = Event::of_member(Kind::LoginsTurnedAway, text).repeating(account);
+        app.logs.events.tell(event);
+    }
     if let Err(problem) = &let_in
         && is_refusal(problem.code)
     {

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use super::followers::{Followers, Following};
 use super::idempotency::Remembered;
 use super::login::{Doorkeeper, Login};
-use super::pace::Pace;
+use super::pace::Paces;
 use super::runs::Runs;
 use super::tags::{Family, Kept, Tag};
 use super::walks::{WALKS_MAX, Walks};
@@ -108,7 +108,7 @@ pub(super) struct App {
     /// Who tries it out.
     pub(super) sender: notify::Sender,
     /// How often.
-    pub(super) tests: Pace,
+    pub(super) tests: Paces,
 }
 
 impl fmt::Debug for App {
@@ -144,7 +144,7 @@ impl App {
             destinations: config.notifications.destinations.clone(),
             statuses: config.notifications.statuses.clone(),
             sender: config.notifications.sender.clone(),
-            tests: Pace::new(TESTS_MAX, TESTS_TIME),
+            tests: Paces::new(TESTS_MAX, TESTS_TIME),
         }
     }
 

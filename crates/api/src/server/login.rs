@@ -225,7 +225,8 @@ impl Doorkeeper {
         let account = logins.accounts.get(&name).filter(|account| !account.disabled);
         let hash = account.map(|account| account.password.clone());
         let whose = (place, is_known);
-        let is_right = self.passwords.is_right(whose, hash.clone(), password, is_heard).await?;
+        let is_right =
+            self.passwords.is_right(whose, &name, hash.clone(), password, is_heard).await?;
         if let Some(hash) = hash.filter(|_| is_right) {
             self.throttle.got_in(place, &name);
             self.known.got_in(place, &name);

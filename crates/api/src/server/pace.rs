@@ -14,7 +14,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(times: usize, within: Duration) -> Self {
+    fn new(times: usize, within: Duration) -> Self {
         Self { times, within, done: Mutex::default() }
     }
 
@@ -33,6 +33,24 @@ impl Pace {
     }
 }
 
+/// The same for those at the control socket and those from afar, each by itself: whoever asks from afar uses up nothing
+/// of the machine's own.
+#[derive(Debug)]
+pub(super) struct Paces {
+    local: Pace,
+    remote: Pace,
+}
+
+impl Paces {
+    pub(super) fn new(times: usize, within: Duration) -> Self {
+        Self { local: Pace::new(times, within), remote: Pace::new(times, within) }
+    }
+
+    pub(super) const fn of(&self, is_local: bool) -> &Pace {
+        if is_local { &self.local } else { &self.remote }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,5 +62,12 @@ mod tests {
         assert_eq!([0, 10, 20].map(at), [Ok(()); 3]);
         assert_eq!([20, 59].map(at), [40, 1].map(|wait| Err(Duration::from_secs(wait))));
         assert_eq!((at(60), at(61)), (Ok(()), Err(Duration::from_secs(9))));
+    }
+
+    #[test]
+    fn who_asks_from_afar_uses_up_nothing_of_the_control_socket() {
+        let (paces, now) = (Paces::new(1, Duration::from_secs(60)), Instant::now());
+        assert!(paces.of(false).take(now).is_ok() && paces.of(false).take(now).is_err());
+        assert!(paces.of(true).take(now).is_ok() && paces.of(true).take(now).is_err());
     }
 }

@@ -22,6 +22,13 @@ const STRANGERS_AT_ONCE: usize = AT_ONCE - 1;
 const WAITING_MAX: usize = 16;
 const WAITING_OF_PLACE_MAX: usize = 8;
 
+/// Of these, those of one account, from wherever: who has one keeps nobody else from logging in.
+const WAITING_OF_ACCOUNT_MAX: usize = 2;
+
+/// What a login of an account hears that has as many under way.
+pub(super) const OF_ACCOUNT: &str =
+    "too many logins of this account are under way: try again in a moment, or log in with a token";
+
 /// Hashes passwords.
 #[derive(Debug)]
 pub(super) struct Passwords {
@@ -29,7 +36,7 @@ pub(super) struct Passwords {
     strangers: Arc<Semaphore>,
     workers: Workers,
     /// Logins that wait or are at work, by who they are.
-    waiting: Mutex<HashMap<Whose, usize>>,
+    waiting: Mutex<Waiting>,
     /// What is held against the password of an account that is not there.
     nobody: OnceLock<PasswordHash>,
 }
@@ -45,6 +52,28 @@ impl Default for Passwords {
 
 /// Where a login comes from, and whether its account is known there.
 type Whose = (Place, bool);
+
+/// How many wait.
+#[derive(Debug, Default)]
+struct Waiting {
+    of: HashMap<Whose, usize>,
+    /// The same by the account that was named, whether there is such a one or not, and whether it is known there.
+    accounts: HashMap<(String, bool), usize>,
+}
+
+impl Waiting {
+    /// One has gone.
+    fn leave(&mut self, whose: Whose, account: &(String, bool)) {
+        if let Some(count) = self.of.get_mut(&whose) {
+            *count -= 1;
+        }
+        self.of.retain(|_, count| *count > 0);
+        if let Some(count) = self.accounts.get_mut(account) {
+            *count -= 1;
+        }
+        self.accounts.retain(|_, count| *count > 0);
+    }
+}
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -88,22 +117,20 @@ fn next(jobs: &Mutex<mpsc::Receiver<Job>>) -> Option<Job> {
 }
 
 /// A login that waits.
-struct Waits<'a>(&'a Passwords, Whose);
+struct Waits<'a> {
+    passwords: &'a Passwords,
+    whose: Whose,
+    account: (String, bool),
+}
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        let mut waiting = self.0.waiting();
-        if let Some(count) = waiting.get_mut(&self.1) {
-            *count -= 1;
-            if *count == 0 {
-                waiting.remove(&self.1);
-            }
-        }
+        self.passwords.waiting().leave(self.whose, &self.account);
     }
 }
 
 impl Passwords {
-    fn waiting(&self) -> MutexGuard<'_, HashMap<Whose, usize>> {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
         // Each change is one call.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,6 +161,7 @@ impl Passwords {
     pub(super) async fn is_right(
         &self,
         whose: Whose,
+        name: &str,
         account: Option<PasswordHash>,
         password: Zeroizing<String>,
         is_heard: impl FnOnce() -> Result<(), Problem>,
@@ -141,7 +169,7 @@ impl Passwords {
         let is_there = account.is_some();
         let against = account.or_else(|| self.nobody.get().cloned());
         let Some(against) = against else { return Err(failed()) };
-        let _waits = self.wait(whose)?;
+        let _waits = self.wait(whose, name)?;
         let stranger = match whose {
             (_, true) => None,
             (_, false) => Some(self.strangers.clone().acquire_owned().await.map_err(|_| failed())?),
@@ -157,18 +185,25 @@ impl Passwords {
         Ok(held.await.ok_or_else(failed)? && is_there)
     }
 
-    fn wait(&self, whose: Whose) -> Result<Waits<'_>, Problem> {
+    fn wait(&self, whose: Whose, name: &str) -> Result<Waits<'_>, Problem> {
         let mut waiting = self.waiting();
-        let of_place = waiting.get(&whose).copied().unwrap_or(0);
-        let alike = waiting.iter().filter(|((_, is_known), _)| *is_known == whose.1);
+        let of_place = waiting.of.get(&whose).copied().unwrap_or(0);
+        let alike = waiting.of.iter().filter(|((_, is_known), _)| *is_known == whose.1);
         let alike: usize = alike.map(|(_, count)| count).sum();
+        // Whoever guesses is in nobody's way who is known.
+        let account = (name.to_owned(), whose.1);
+        let of_account = waiting.accounts.get(&account).copied().unwrap_or(0);
+        if of_account >= WAITING_OF_ACCOUNT_MAX {
+            return Err(Problem::new(Code::TooBusy, OF_ACCOUNT));
+        }
         if alike >= WAITING_MAX || of_place >= WAITING_OF_PLACE_MAX {
             let sentence = "too many logins with a password are under way: try again in a moment, or log \
                             in with a token";
             return Err(Problem::new(Code::TooBusy, sentence));
         }
-        *waiting.entry(whose).or_default() += 1;
-        Ok(Waits(self, whose))
+        *waiting.of.entry(whose).or_default() += 1;
+        *waiting.accounts.entry(account.clone()).or_default() += 1;
+        Ok(Waits { passwords: self, whose, account })
     }
 
     async fn at_work<T: Send + 'static>(
@@ -205,9 +240,9 @@ mod tests {
         let place = Place::from(IpAddr::from([192, 0, 2, 1]));
         let hash = passwords.hash("correct horse".to_owned()).await.unwrap();
         let ask = async |account: Option<&PasswordHash>, text: &str| {
-            let is_right = passwords
-                .is_right((place, false), account.cloned(), password(text), || Ok(()))
-                .await;
+            let account = account.cloned();
+            let is_right =
+                passwords.is_right((place, false), "al", account, password(text), || Ok(())).await;
             is_right.map_err(|problem| problem.code)
         };
         assert_eq!(ask(None, "correct horse").await, Err(Code::Failed), "nothing is prepared");
@@ -216,12 +251,13 @@ mod tests {
         assert_eq!(ask(Some(&hash), "wrong horse").await, Ok(false));
         assert_eq!(ask(None, "correct horse").await, Ok(false));
         let late = || Err(Problem::new(Code::TooManyTries, "wait"));
-        let late =
-            passwords.is_right((place, true), Some(hash), password("correct horse"), late).await;
+        let late = passwords
+            .is_right((place, true), "al", Some(hash), password("correct horse"), late)
+            .await;
         assert_eq!(late.unwrap_err().code, Code::TooManyTries, "asked again when its turn comes");
         let short = passwords.hash("short".to_owned()).await.unwrap_err();
         assert_eq!((short.code, short.detail.contains("12 to 255")), (Code::Invalid, true));
-        assert!(passwords.waiting().is_empty());
+        assert!(passwords.waiting().of.is_empty());
     }
 
     #[tokio::test]
@@ -257,15 +293,19 @@ mod tests {
         let strangers = (0..WAITING_MAX as u8).map(|last| {
             let (passwords, guess) = (passwords.clone(), password("guess guess guess"));
             tokio::spawn(async move {
-                passwords.is_right((place(last), false), None, guess, || Ok(())).await.is_ok()
+                let name = format!("guess-{last}");
+                passwords
+                    .is_right((place(last), false), &name, None, guess, || Ok(()))
+                    .await
+                    .is_ok()
             })
         });
         let strangers: Vec<_> = strangers.collect();
-        while passwords.waiting().len() < WAITING_MAX {
+        while passwords.waiting().of.len() < WAITING_MAX {
             tokio::task::yield_now().await;
         }
         let right = password("correct horse");
-        let known = passwords.is_right((place(99), true), Some(hash), right, || Ok(()));
+        let known = passwords.is_right((place(99), true), "al", Some(hash), right, || Ok(()));
         let known = tokio::time::timeout(std::time::Duration::from_secs(20), known).await;
         assert_eq!(known.expect("it waits for nobody").map_err(|problem| problem.code), Ok(true));
         drop(held);
@@ -278,13 +318,34 @@ mod tests {
     fn few_wait_and_of_one_place_fewer() {
         let passwords = Passwords::default();
         let place = |last| (Place::from(IpAddr::from([192, 0, 2, last])), false);
-        let mut waits: Vec<_> =
-            (0..WAITING_OF_PLACE_MAX).map(|_| passwords.wait(place(1)).ok().unwrap()).collect();
-        assert!(passwords.wait(place(1)).is_err());
-        waits.extend((0..WAITING_OF_PLACE_MAX).map(|_| passwords.wait(place(2)).ok().unwrap()));
-        assert!(passwords.wait(place(3)).is_err(), "all are waiting");
-        assert!(passwords.wait((place(1).0, true)).is_ok(), "strangers are in nobody's way");
+        let mut waits: Vec<_> = (0..WAITING_OF_PLACE_MAX)
+            .map(|n| passwords.wait(place(1), &n.to_string()).ok().unwrap())
+            .collect();
+        assert!(passwords.wait(place(1), "c").is_err());
+        waits.extend(
+            (0..WAITING_OF_PLACE_MAX)
+                .map(|n| passwords.wait(place(2), &format!("b{n}")).ok().unwrap()),
+        );
+        assert!(passwords.wait(place(3), "c").is_err(), "all are waiting");
+        assert!(passwords.wait((place(1).0, true), "c").is_ok(), "strangers are in nobody's way");
         waits.pop();
-        assert!(passwords.wait(place(3)).is_ok());
+        assert!(passwords.wait(place(3), "c").is_ok());
+    }
+
+    #[test]
+    fn the_logins_of_one_account_leave_room_for_those_of_others_wherever_they_come_from() {
+        let passwords = Passwords::default();
+        let place = |last| (Place::from(IpAddr::from([192, 0, 2, last])), true);
+        let own = WAITING_OF_ACCOUNT_MAX as u8;
+        let mut waits: Vec<_> =
+            (0..own).map(|last| passwords.wait(place(last), "ro").ok().unwrap()).collect();
+        let refused = passwords.wait(place(9), "ro").map(|_| ()).unwrap_err();
+        assert!(refused.code == Code::TooBusy && refused.detail.contains("of this account"));
+        assert!(passwords.wait(place(0), "ada").is_ok());
+        assert!(passwords.wait((place(9).0, false), "ro").is_ok(), "a place of its own");
+        waits.pop();
+        assert!(passwords.wait(place(9), "ro").is_ok());
+        waits.clear();
+        assert!(passwords.waiting().accounts.is_empty());
     }
 }

@@ -383,6 +383,12 @@ pub struct Destination {
     pub failed: u64,
     /// Events that were given up since then: it took none for a day, or the log has no room for more.
     pub given_up: u64,
+    /// Entries of the audit log that were still to be sent to it when it was looked last.
+    #[serde(default)]
+    pub audit_behind: u64,
+    /// Entries of the audit log that it was not sent since the member was started: the log had no room for more.
+    #[serde(default)]
+    pub audit_not_sent: u64,
     /// When it took something last; null if nothing since then.
     pub last_unix_seconds: Option<u64>,
     /// Why the last attempt has failed; null if it has not. It is tried again.
@@ -408,6 +414,8 @@ impl From<member::DestinationShown> for Destination {
             delivered: 0,
             failed: 0,
             given_up: 0,
+            audit_behind: 0,
+            audit_not_sent: 0,
             last_unix_seconds: None,
             failing: None,
             changed,
@@ -419,8 +427,19 @@ impl From<member::DestinationShown> for Destination {
 impl Destination {
     /// With how it does.
     pub(crate) fn with(self, status: notify::Status) -> Self {
-        let notify::Status { delivered, failed, given_up, last_unix_seconds, failing, .. } = status;
-        Self { delivered, failed, given_up, last_unix_seconds, failing, ..self }
+        let notify::Status { delivered, failed, given_up, .. } = status;
+        let notify::Status { audit_behind, audit_not_sent, last_unix_seconds, failing, .. } =
+            status;
+        Self {
+            delivered,
+            failed,
+            given_up,
+            audit_behind,
+            audit_not_sent,
+            last_unix_seconds,
+            failing,
+            ..self
+        }
     }
 }
 

@@ -28,8 +28,14 @@ fn of_kind(kind: Kind, name: &str) -> String {
             "make room in the data directory of the member, or make it writable".to_owned()
         }
         Kind::AuditPushedOut => {
-            "see 'drystone audit' for who that was; a syslog server has all of it: 'drystone notify add NAME --syslog HOST --audit'"
+            "see 'drystone audit' for who that was; a syslog server keeps what this log has no room for: 'drystone notify add NAME --syslog HOST --audit', and 'drystone notify list' says how much of it was not sent to one that there is"
                 .to_owned()
+        }
+        Kind::LoginsTurnedAway => {
+            "see who uses the account and from where: 'drystone audit'; 'drystone account set' disables it, and programs log in with tokens".to_owned()
+        }
+        Kind::AuditNotSent => {
+            "see 'drystone audit' for who fills it, and whether the server takes lines fast enough".to_owned()
         }
         Kind::VolumeLost => "connect its disks again: see 'drystone disk list' for those that are missing".to_owned(),
         Kind::VolumeDegraded | Kind::VolumeCompleted | Kind::ArrayWarning => "see 'drystone status'".to_owned(),

@@ -103,8 +103,13 @@ pub(crate) struct WayArgs {
     pub(crate) transport: Option<Transport>,
 
     /// Each entry of the audit log goes to the syslog server too, whatever the severity: who did what is kept there.
+    /// 'set' leaves this as it is, unless it says --audit or --no-audit.
     #[arg(long, requires = "syslog")]
     pub(crate) audit: bool,
+
+    /// The audit log does not go to the syslog server, or not any more.
+    #[arg(long, requires = "syslog", conflicts_with = "audit")]
+    pub(crate) no_audit: bool,
 
     /// Trust the authorities in this file (PEM), and not those that the member's machine trusts.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -46,7 +46,13 @@ fn carry_out(desk: &Desk, command: NotifyCommand) -> Result<(), Failure> {
         NotifyCommand::Show { name } => Ok(show(desk, |member| member.destination(&name))?),
         NotifyCommand::Set { name, way, severity, fold } => {
             let fold_seconds = fold.map(seconds);
-            let to = read(*way, &name)?;
+            let is_said = way.audit || way.no_audit;
+            let mut to = read(*way, &name)?;
+            if let (Some(NewWay::Syslog(syslog)), false) = (&mut to, is_said) {
+                // Where it is has changed, and not what goes there.
+                let before = desk.ask(|member| member.destination(&name))?;
+                syslog.audit = matches!(before.to, Way::Syslog(before) if before.audit);
+            }
             let change = DestinationChange { to, severity, fold_seconds, paused: None };
             if change == DestinationChange::default() {
                 let sentence = "nothing is to be changed: write --severity, --fold, or where it is with --email, --webhook or --syslog";
@@ -164,6 +170,19 @@ fn list(all: &[Destination]) -> String {
     table(columns, all.iter().map(row))
 }
 
+/// How far the copy of the audit log is behind, and what it lacks.
+fn of_audit(one: &Destination) -> String {
+    let behind = match one.audit_behind {
+        0 => String::new(),
+        behind => format!("; audit log: {behind} behind"),
+    };
+    let missing = match one.audit_not_sent {
+        0 => String::new(),
+        missing => format!("; audit log: {missing} not sent"),
+    };
+    behind + &missing
+}
+
 fn row(one: &Destination) -> [String; 8] {
     let to = match &one.to {
         Way::Webhook(webhook) => format!("webhook {}", webhook.server),
@@ -177,6 +196,7 @@ fn row(one: &Destination) -> [String; 8] {
         Some(why) => format!("failing: {why}"),
         None => "ok".to_owned(),
     };
+    let state = format!("{state}{}", of_audit(one));
     [
         one.name.clone(),
         to,

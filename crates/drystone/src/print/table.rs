@@ -17,13 +17,31 @@ impl Column {
     }
 }
 
+/// The longest word of a cell, which any iSCSI name is shorter than: a path that somebody made up must not pad every
+/// line. JSON has it whole.
+const WORD_CHARS_MAX: usize = 240;
+
+/// A cell whose long words are cut.
+fn fitting(cell: String) -> String {
+    let is_long = |word: &str| word.chars().nth(WORD_CHARS_MAX).is_some();
+    if !cell.split(' ').any(is_long) {
+        return cell;
+    }
+    let cut = |word: &str| match is_long(word) {
+        true => word.chars().take(WORD_CHARS_MAX - 1).chain(['…']).collect(),
+        false => word.to_owned(),
+    };
+    cell.split(' ').map(cut).collect::<Vec<String>>().join(" ")
+}
+
 /// Rows as lines under their headings, with two blanks between columns.
 pub(crate) fn table<const N: usize>(
     columns: [Column; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
     let headings = columns.map(|column| column.heading().to_owned());
-    let rows: Vec<[String; N]> = std::iter::once(headings).chain(rows).collect();
+    let rows = std::iter::once(headings).chain(rows).map(|row| row.map(fitting));
+    let rows: Vec<[String; N]> = rows.collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or_default()).collect();
     let mut text = String::new();
@@ -53,5 +71,15 @@ mod tests {
         );
         assert_eq!(text, "NAME    SIZE  X\na          1\nö-long  100G  y\n");
         assert_eq!(table([Text("A")], []), "A\n");
+    }
+
+    #[test]
+    fn a_long_word_is_cut_and_pads_no_line() {
+        let rows = [["x".repeat(3000), "a b".to_owned()], ["y".to_owned(), "c".to_owned()]];
+        let text = table([Text("PATH"), Text("OUTCOME")], rows);
+        assert!(text.lines().all(|line| line.chars().count() < 260), "{text}");
+        assert!(text.contains("xx…  a b") && text.contains("PATH "));
+        let whole = "z".repeat(WORD_CHARS_MAX);
+        assert!(table([Text("A")], [[whole.clone()]]).contains(&format!("{whole}\n")));
     }
 }

@@ -96,3 +96,20 @@ fn events_go_to_a_webhook_also_those_around_a_kill_and_no_secret_shows() {
     member.stop();
     assert_eq!(kind_after(&told), "member_stopped");
 }
+
+#[test]
+fn a_syslog_server_that_moves_keeps_the_audit_log_unless_that_is_said() {
+    let home = Home::files(3, "128M");
+    let member = home.start(&[]);
+    let set = |more: &[&str]| {
+        let server = ["notify", "set", "siem", "--syslog", "127.0.0.1:9"];
+        member.run(&[&server, more].concat());
+        member.json(&["notify", "show", "siem"])["to"]["syslog"]["audit"].clone()
+    };
+    member.run(&["notify", "add", "siem", "--syslog", "127.0.0.1:9", "--audit"]);
+    assert_eq!(set(&["--transport", "tcp"]), true);
+    assert_eq!(set(&["--no-audit"]), false);
+    assert_eq!(set(&[]), false);
+    assert_eq!(set(&["--audit"]), true);
+    member.stop();
+}

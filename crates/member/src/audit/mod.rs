@@ -177,13 +177,13 @@ pub struct Refused {
     pub sentence: String,
 }
 
+/// What the parts of the log hold, in the order in which who is given all of it is to be given them: what accounts did
+/// waits for no login of a host.
+pub const PARTS: [&str; 3] = ["changes", "logins and ends of sessions", "refusals"];
+
 /// That entries of a part were pushed out, of which the newest is so old.
 pub(crate) fn pushed_out(part: usize, age_seconds: u64) -> Event {
-    let what = match part {
-        CHANGES => "changes",
-        LOGINS => "logins and ends of sessions",
-        _ => "refusals",
-    };
+    let what = PARTS[part];
     let age = match age_seconds / HOUR_SECONDS {
         0 => "less than an hour".to_owned(),
         hours @ 1..48 => counted(hours, "hour"),
@@ -199,7 +199,7 @@ pub(crate) fn pushed_out(part: usize, age_seconds: u64) -> Event {
 
 const HOUR_SECONDS: u64 = 60 * 60;
 
-/// The parts of the log, by their places in [`Recorded::PARTS`].
+/// The parts of the log, by their places in [`PARTS`] and [`Recorded::PARTS`].
 const CHANGES: usize = 0;
 const LOGINS: usize = 1;
 const REFUSALS: usize = 2;

@@ -49,6 +49,8 @@ kinds! {
     EventsMissed = "events_missed", Warning;
     /// Young entries of the audit log were pushed out by others.
     AuditPushedOut = "audit_pushed_out", Warning;
+    /// Entries of the audit log were pushed out before they were sent to a destination that is to have all.
+    AuditNotSent = "audit_not_sent", Warning;
     /// A disk was looked at when the member started, and is not used.
     DiskNotUsed = "disk_not_used", Warning;
     /// Which disks the array has could not be written down for the next start.
@@ -153,6 +155,8 @@ kinds! {
     DestinationWorks = "destination_works", Info;
     /// A destination is tried out; no log has such events.
     DestinationTested = "destination_tested", Info;
+    /// Logins of an account at the interface were turned away, as too many of it are under way.
+    LoginsTurnedAway = "logins_turned_away", Warning;
     /// A second host was refused at a volume that is not shared.
     SecondHostRefused = "second_host_refused", Warning;
     /// A host has write-protected a volume, for all hosts.
@@ -189,6 +193,7 @@ impl Kind {
         matches!(
             self,
             Self::LogNotWritten
+                | Self::LoginsTurnedAway
                 | Self::LogWritten
                 | Self::AuditPushedOut
                 | Self::ArrayWarning

@@ -16,6 +16,39 @@ const RETRY: Duration = Duration::from_secs(10);
 /// How long the end waits for the last writes.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
+/// Up to where somebody has been given one part of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartPlace {
+    /// The number up to which all of the part is done.
+    pub number: u64,
+    /// How many records of the part that is in this start; `None` where it is not known, as after a start.
+    passed: Option<u64>,
+}
+
+impl PartPlace {
+    /// The place of a number that was kept over a start.
+    #[must_use]
+    pub const fn of(number: u64) -> Self {
+        Self { number, passed: None }
+    }
+}
+
+/// What comes next of one part.
+#[derive(Debug, Clone)]
+pub struct Next<T> {
+    /// The records, oldest first.
+    pub records: Vec<Arc<Record<T>>>,
+    /// How many more came before the first of them and are not kept: at most so many where the place is of an
+    /// earlier start, as what numbers that are gone were of is known to nobody.
+    pub missing: u64,
+    /// Those have numbers up to this one.
+    pub missing_to: u64,
+    /// There are no more.
+    pub is_all: bool,
+    /// Where it goes on behind them.
+    pub place: PartPlace,
+}
+
 /// A log of records. All copies of the value are one log.
 #[derive(Clone)]
 pub struct Log<T>(Arc<Shared<T>>);
@@ -86,6 +119,13 @@ impl<T: Recorded> State<T> {
         self.next += 1;
     }
 
+    /// How many numbers between these two no part has a record of.
+    fn missing(&self, after: u64, before: u64) -> u64 {
+        let numbers = before.saturating_sub(after + 1);
+        let kept = |part: &Part<T>| part.passed(before.saturating_sub(1)) - part.passed(after);
+        numbers.saturating_sub(self.parts.iter().map(kept).sum())
+    }
+
     /// Records what was only counted for long enough.
     fn push_due(&mut self, now: Instant) {
         let is_end = self.ends;
@@ -153,6 +193,45 @@ impl<T: Recorded> Log<T> {
         drop(state);
         found.sort_by_key(|record| record.number);
         found
+    }
+
+    /// What there is of one part behind a place, at most so many; and how many more the log has pushed out.
+    #[must_use]
+    pub fn next_of(&self, part: usize, at: PartPlace, records_max: usize) -> Next<T> {
+        let state = self.0.state();
+        let of = &state.parts[part];
+        let records: Vec<_> = of.after(at.number).take(records_max).collect();
+        let before = records.first().map_or(state.next, |record| record.number);
+        let missing = match at.passed {
+            Some(passed) => of.behind(passed).1,
+            None if of.may_have_pushed_out() => state.missing(at.number, before),
+            None => 0,
+        };
+        // Where no more are kept, all up to the last of the log is done.
+        let is_all = records.len() < records_max;
+        let last = records.last().filter(|_| !is_all).map(|record| record.number);
+        let number = last.unwrap_or(state.next - 1).max(at.number);
+        let place = PartPlace { number, passed: Some(of.passed(number)) };
+        Next { records, missing, missing_to: before.saturating_sub(1), is_all, place }
+    }
+
+    /// How many records of a part are behind this place.
+    #[must_use]
+    pub fn behind(&self, part: usize, at: PartPlace) -> u64 {
+        let state = self.0.state();
+        let of = &state.parts[part];
+        of.behind(at.passed.unwrap_or_else(|| of.passed(at.number))).0
+    }
+
+    /// The last record before this time, as far as records are kept; 0 if there is none.
+    #[must_use]
+    pub fn last_before(&self, unix_seconds: u64) -> u64 {
+        let all = self.after(0);
+        let old = all.iter().take_while(|record| record.unix_seconds < unix_seconds);
+        match (old.last(), all.first()) {
+            (Some(record), _) => record.number,
+            (None, first) => first.map_or(self.last_number(), |record| record.number - 1),
+        }
     }
 
     /// The number of the last record; 0 if there never was one.

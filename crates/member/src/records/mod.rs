@@ -29,8 +29,8 @@ use serde::{Deserialize, Serialize};
 
 use files::Files;
 pub(crate) use fold::{Fold, PAUSE};
-pub use log::Log;
 pub(crate) use log::{Heard, not_written};
+pub use log::{Log, Next, PartPlace};
 
 use crate::printable::is_obeyed;
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::fold::Folds;
-use super::{KEPT_MAX, Record, Recorded};
+use super::{FILE_LINES_MAX, KEPT_MAX, Record, Recorded};
 
 /// The records of one part, with the repeats that are counted in it.
 ///
@@ -13,6 +13,8 @@ use super::{KEPT_MAX, Record, Recorded};
 pub(super) struct Part<T> {
     records: VecDeque<Arc<Record<T>>>,
     written: u64,
+    /// How many were pushed out of memory in this start.
+    gone: u64,
     pub(super) folds: Folds<T>,
 }
 
@@ -24,7 +26,7 @@ impl<T: Recorded> Part<T> {
         read.dedup_by_key(|record| key(record));
         read.drain(..read.len().saturating_sub(KEPT_MAX));
         let records = read.into_iter().map(Arc::new).collect();
-        Self { records, written, folds: Folds::new() }
+        Self { records, written, gone: 0, folds: Folds::new() }
     }
 
     /// Takes in one more; the oldest one goes if there are too many.
@@ -32,6 +34,7 @@ impl<T: Recorded> Part<T> {
         debug_assert!(record.number > self.written && record.what.part() < T::PARTS.len());
         if self.records.len() == KEPT_MAX {
             self.records.pop_front();
+            self.gone += 1;
         }
         self.records.push_back(Arc::new(record));
     }
@@ -40,6 +43,23 @@ impl<T: Recorded> Part<T> {
     pub(super) fn after(&self, number: u64) -> impl Iterator<Item = Arc<Record<T>>> {
         let from = self.records.partition_point(|record| record.number <= number);
         self.records.range(from..).cloned()
+    }
+
+    /// How many of this start are up to this number, with those that were pushed out.
+    pub(super) fn passed(&self, number: u64) -> u64 {
+        self.gone + self.records.partition_point(|record| record.number <= number) as u64
+    }
+
+    /// How many there are behind so many, and how many of those were pushed out.
+    pub(super) fn behind(&self, passed: u64) -> (u64, u64) {
+        let all = self.gone + self.records.len() as u64;
+        (all.saturating_sub(passed), self.gone.saturating_sub(passed))
+    }
+
+    /// Whether it is so full that some may have been pushed out of its files: then one of them at least is full, of
+    /// lines or of long ones.
+    pub(super) fn may_have_pushed_out(&self) -> bool {
+        self.records.len() >= FILE_LINES_MAX / 4
     }
 
     /// Those that are not in its files.

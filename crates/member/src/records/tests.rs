@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::files::Files;
 use super::fold::Folds;
-use super::{FILE_BYTES_MAX, FILE_LINES_MAX, Fold, Heard, KEPT_MAX, Log, Record, Recorded, line};
+use super::{
+    FILE_BYTES_MAX, FILE_LINES_MAX, Fold, Heard, KEPT_MAX, Log, PartPlace, Record, Recorded, line,
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -355,4 +357,34 @@ fn more_kinds_of_repeats_than_are_told_apart_are_one() {
     assert_eq!(told, Note::FOLDS_MAX);
     assert_eq!(folds.take(note("always", "a"), 1, now), Some(note("always", "a")));
     assert_eq!(folds.due(now, true), [(note("others", "others"), 10_000 - 3)]);
+}
+
+#[test]
+fn a_part_is_given_on_by_itself_and_what_it_pushed_out_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = open(dir.path());
+    let start = PartPlace::of(0);
+    log.record(note("first", ""), 1);
+    let next = log.next_of(0, start, 9);
+    assert_eq!((next.records.len(), next.missing, next.is_all), (1, 0, true));
+    let at = next.place;
+    let more = 100;
+    for n in 0..KEPT_MAX + more {
+        log.record(note(&n.to_string(), ""), 1);
+        log.record(note("rare", "rare"), 1);
+    }
+    // The one of the other part is neither missing nor among them.
+    let next = log.next_of(0, at, 9);
+    assert_eq!((next.records.len(), next.missing, next.is_all), (9, more as u64, false));
+    assert_eq!(log.behind(0, at), (KEPT_MAX + more) as u64);
+    assert_eq!(next.records[0].number, next.missing_to + 1);
+    let rest = log.next_of(0, next.place, usize::MAX);
+    assert_eq!((rest.records.len(), rest.missing), (KEPT_MAX - 9, 0));
+    assert_eq!((rest.place.number, log.behind(0, rest.place)), (log.last_number(), 0));
+    // Of a place of an earlier start the numbers tell.
+    let again = log.next_of(0, PartPlace::of(at.number), 9);
+    assert_eq!((again.missing, again.missing_to), (more as u64, next.missing_to));
+    let rare = log.next_of(1, start, 9);
+    assert_eq!((rare.records.len(), rare.missing), (1, 0), "what is gone was of the other");
+    log.end();
 }

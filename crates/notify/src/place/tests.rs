@@ -123,3 +123,13 @@ fn old_events_are_given_up_and_newer_ones_are_not() {
     assert_eq!(place.give_up(&log, 1003), 2);
     assert_eq!(place.after(), 2);
 }
+
+#[test]
+fn a_place_of_an_earlier_version_is_that_of_all_parts_of_the_audit_log() {
+    let json = r#"{"after":1,"began":0,"windows":{},"audit_after":5}"#;
+    let place: Place = serde_json::from_str(json).unwrap();
+    let place = place.clone().auditing(place.audit(), true, false, (9, 9));
+    assert_eq!(place.audit(), Some([5; 3]));
+    let written = serde_json::to_string(&place).unwrap();
+    assert_eq!(serde_json::from_str::<Place>(&written).unwrap(), place);
+}

@@ -7,6 +7,7 @@ use member::audit::{Actor, Entry};
 use super::Sender;
 use super::syslog::{Line, line_of};
 use crate::message::line;
+use crate::pulse::now_unix_seconds;
 
 /// `authpriv` (RFC 5424 §6.2.1): what names people and is not for everybody's eyes.
 const FACILITY: u8 = 10;
@@ -44,6 +45,37 @@ pub(super) fn audit_line(sender: &Sender, record: &Record<Entry>) -> String {
             data_id: DATA_ID,
             data: data.into_iter().filter_map(|(name, value)| Some((name, value?))).collect(),
             text: line(&in_words(record, &[action_of(operation, action.word()), object, outcome])),
+        },
+    )
+}
+
+/// That entries of a part were not sent, and what numbers they and others had.
+pub(super) fn missing_line(
+    sender: &Sender,
+    part: &str,
+    count: u64,
+    (from, to): (u64, u64),
+) -> String {
+    let entries = if count == 1 { "entry" } else { "entries" };
+    let text = format!(
+        "{count} {entries} ({part}) with numbers from {from} to {to} were not sent: the audit log has no room for them \
+         any more"
+    );
+    let data = [
+        ("part", part.to_owned()),
+        ("missing", count.to_string()),
+        ("first", from.to_string()),
+        ("last", to.to_string()),
+    ];
+    line_of(
+        sender,
+        &Line {
+            priority: FACILITY * 8 + 4,
+            unix_seconds: now_unix_seconds(),
+            id: "audit_not_sent",
+            data_id: DATA_ID,
+            data: data.into(),
+            text,
         },
     )
 }

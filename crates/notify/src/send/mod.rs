@@ -1,6 +1,7 @@
 //! How messages reach a destination. Each attempt makes its own connections, and ends within [`SEND_TIME`].
 
 mod audit;
+mod audit_copy;
 mod bounded;
 mod email;
 mod syslog;
@@ -9,16 +10,18 @@ mod webhook;
 
 use std::error::Error;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use group::destinations::{HostPort, Syslog, Way};
 use group::secrets::Secret;
 use member::Record;
-use member::audit::Entry;
 use member::events::Event;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+
+pub(crate) use audit_copy::{
+    Places as AuditPlaces, Sent as AuditSent, behind, numbers_of, places_of,
+};
 
 use crate::message::{Message, cut, line};
 
@@ -159,22 +162,16 @@ impl Sender {
         timeout(self.time, sent).await.unwrap_or_else(|late| Err(silent(late)))
     }
 
-    /// Sends entries of the audit log in the same way.
-    pub(crate) async fn send_audit(
+    /// A step on the way to a syslog server, within the time for it.
+    async fn in_time<T>(
         &self,
         syslog: &Syslog,
-        entries: &[Arc<Record<Entry>>],
-    ) -> Result<(), SendError> {
-        let lines: Vec<String> =
-            entries.iter().map(|entry| audit::audit_line(self, entry)).collect();
-        let sent = timeout(self.time, syslog::send_lines(syslog, &lines)).await;
+        step: impl Future<Output = Result<T, SendError>>,
+    ) -> Result<T, SendError> {
         let silent = SendError::Silent { place: place_of(&syslog.server) };
-        sent.unwrap_or(Err(silent))
+        timeout(self.time, step).await.unwrap_or(Err(silent))
     }
 }
-
-/// Entries of the audit log that go to a syslog server in one attempt.
-pub(crate) const ENTRIES_MAX: usize = 100;
 
 /// How many messages go there in one attempt.
 pub(crate) const fn messages_max(way: &Way<Secret>) -> usize {

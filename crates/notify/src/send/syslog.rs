@@ -7,7 +7,7 @@ use std::io;
 use std::time::Duration;
 
 use group::calendar::Moment;
-use group::destinations::{Severity, Syslog, SyslogTransport};
+use group::destinations::{HostPort, Severity, Syslog, SyslogTransport};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
@@ -28,10 +28,10 @@ const FACILITY: u8 = 3;
 const DATA_ID: &str = "event@32473";
 
 /// How long a refusal of what was sent is waited for.
-const REFUSAL_TIME: Duration = Duration::from_millis(200);
+pub(super) const REFUSAL_TIME: Duration = Duration::from_millis(200);
 
 /// How long a server may take to end the connection, too.
-const END_TIME: Duration = Duration::from_secs(2);
+pub(super) const END_TIME: Duration = Duration::from_secs(2);
 
 /// A line to be.
 pub(super) struct Line<'a> {
@@ -58,27 +58,70 @@ pub(super) async fn send(
 
 /// Sends lines, all of them or an error; then some may have been taken.
 pub(super) async fn send_lines(syslog: &Syslog, lines: &[String]) -> Result<(), SendError> {
-    let place = place_of(&syslog.server);
-    let lost = |error: io::Error| SendError::unreachable(&place, &error);
-    match syslog.transport {
-        SyslogTransport::Udp => {
-            let to = (syslog.server.host.as_str(), syslog.server.port_or(514));
-            datagrams(to, lines).await.map_err(lost)
-        }
-        SyslogTransport::Tcp => {
-            let stream = connect(&syslog.server, syslog.server.port_or(514), &place).await?;
-            counted(stream, lines).await.map_err(lost)
-        }
-        SyslogTransport::Tls => {
-            let stream = connect(&syslog.server, syslog.server.port_or(6514), &place).await?;
-            let roots = syslog.roots.as_deref();
-            let stream = tls::shake(stream, &syslog.server, roots, &place).await?;
-            counted(stream, lines).await.map_err(lost)
-        }
+    let mut link = Link::open(syslog).await?;
+    link.write(lines, REFUSAL_TIME).await?;
+    link.end(END_TIME).await
+}
+
+/// A way to a server, for as many lines as there are.
+pub(super) struct Link {
+    place: String,
+    to: To,
+}
+
+enum To {
+    Datagrams(HostPort),
+    Stream(Box<dyn Stream>),
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+impl Link {
+    pub(super) async fn open(syslog: &Syslog) -> Result<Self, SendError> {
+        let place = place_of(&syslog.server);
+        let to = match syslog.transport {
+            SyslogTransport::Udp => To::Datagrams(syslog.server.clone()),
+            SyslogTransport::Tcp => {
+                let port = syslog.server.port_or(514);
+                To::Stream(Box::new(connect(&syslog.server, port, &place).await?))
+            }
+            SyslogTransport::Tls => {
+                let port = syslog.server.port_or(6514);
+                let stream = connect(&syslog.server, port, &place).await?;
+                let roots = syslog.roots.as_deref();
+                To::Stream(Box::new(tls::shake(stream, &syslog.server, roots, &place).await?))
+            }
+        };
+        Ok(Self { place, to })
+    }
+
+    /// Sends lines; waits so long for the word that nobody takes datagrams.
+    pub(super) async fn write(
+        &mut self,
+        lines: &[String],
+        refusal_time: Duration,
+    ) -> Result<(), SendError> {
+        let written = match &mut self.to {
+            To::Datagrams(server) => {
+                let to = (server.host.as_str(), server.port_or(514));
+                datagrams(to, lines, refusal_time).await
+            }
+            To::Stream(stream) => counted(stream, lines).await,
+        };
+        written.map_err(|error| SendError::unreachable(&self.place, &error))
+    }
+
+    /// Ends it, and waits so long for the server to do so, too.
+    pub(super) async fn end(self, end_time: Duration) -> Result<(), SendError> {
+        let To::Stream(stream) = self.to else { return Ok(()) };
+        let ended = end(stream, end_time).await;
+        ended.map_err(|error| SendError::unreachable(&self.place, &error))
     }
 }
 
-async fn datagrams(to: (&str, u16), lines: &[String]) -> io::Result<()> {
+async fn datagrams(to: (&str, u16), lines: &[String], refusal_time: Duration) -> io::Result<()> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for address in tokio::net::lookup_host(to).await? {
         let from = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
@@ -89,7 +132,7 @@ async fn datagrams(to: (&str, u16), lines: &[String]) -> io::Result<()> {
                 socket.send(line.as_bytes()).await?;
             }
             // ICMP says it a moment later that nobody listens.
-            match timeout(REFUSAL_TIME, socket.recv(&mut [0; 1])).await {
+            match timeout(refusal_time, socket.recv(&mut [0; 1])).await {
                 Ok(Err(error)) => Err(error),
                 _ => Ok(()),
             }
@@ -102,19 +145,20 @@ async fn datagrams(to: (&str, u16), lines: &[String]) -> io::Result<()> {
     Err(last)
 }
 
-/// Each line with its length before it, then the end.
-async fn counted(
-    mut stream: impl AsyncRead + AsyncWrite + Unpin,
-    lines: &[String],
-) -> io::Result<()> {
+/// Each line with its length before it.
+async fn counted(stream: &mut Box<dyn Stream>, lines: &[String]) -> io::Result<()> {
     let mut bytes = Vec::new();
     for line in lines {
         bytes.extend_from_slice(format!("{} {line}", line.len()).as_bytes());
     }
     stream.write_all(&bytes).await?;
+    stream.flush().await
+}
+
+async fn end(mut stream: Box<dyn Stream>, end_time: Duration) -> io::Result<()> {
     stream.shutdown().await?;
     // One that has ended meanwhile resets the connection; one that says nothing has it.
-    match timeout(END_TIME, stream.read(&mut [0; 64])).await {
+    match timeout(end_time, stream.read(&mut [0; 64])).await {
         Ok(Err(error)) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
         _ => Ok(()),
     }

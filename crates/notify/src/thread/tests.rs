@@ -8,6 +8,7 @@ use group::destinations::{Choice, Severity, Syslog, SyslogTransport, Way};
 use member::Logs;
 use member::audit::{Actor, Change};
 use member::events::{Event, Kind, ObjectKind};
+use target::{AccessEvent, Happened, Who};
 
 use super::*;
 use crate::send::tests::{http, sender, server, webhook};
@@ -277,28 +278,133 @@ fn changed(told: &Receiver<String>, count: usize) -> Vec<String> {
     all
 }
 
+/// A destination that all of the audit log goes to.
+fn audit_to(address: SocketAddr, audit: bool) -> CurrentDestinations {
+    let choice = Choice { severity: Severity::Critical, fold_seconds: 300, paused: false };
+    let way = Way::Syslog(Syslog {
+        server: address.to_string().parse().expect("a server"),
+        transport: SyslogTransport::Tcp,
+        roots: None,
+        audit,
+    });
+    let destination = Destination { id: 7, begins_after: 1, choice, way };
+    let current = CurrentDestinations::default();
+    set(&current, [("log".to_owned(), destination)].into());
+    current
+}
+
+/// A server that takes all of each connection.
+fn syslog_server() -> (SocketAddr, Receiver<String>) {
+    server(|mut stream| {
+        let mut text = String::new();
+        _ = std::io::Read::read_to_string(&mut stream, &mut text);
+        text
+    })
+}
+
+/// One that leaves connections open when they end, as many do.
+fn open_server() -> (SocketAddr, Receiver<String>) {
+    let left = std::sync::Mutex::new(Vec::new());
+    server(move |mut stream| {
+        left.lock().expect("sound").push(stream.try_clone().expect("a copy"));
+        let mut text = String::new();
+        _ = std::io::Read::read_to_string(&mut stream, &mut text);
+        text
+    })
+}
+
+/// Records logins of as many hosts, which are not counted together.
+fn log_in(logs: &Logs, count: u32) {
+    let listener = logs.listener();
+    let portal = SocketAddr::from(([192, 0, 2, 1], 3260));
+    for n in 0..count {
+        let from = SocketAddr::from(([192, 0, 2, 7], 1000));
+        let initiator = Some(format!("iqn.x:host-{n}"));
+        let who = Who { initiator, chap_user: None, target: Some("iqn.x:vm".into()), from, portal };
+        let what = Happened::LoggedIn { who, tsih: 1, cid: 0 };
+        listener.hear(&AccessEvent { at: std::time::SystemTime::now(), what });
+    }
+}
+
+#[test]
+fn a_change_does_not_wait_for_logins_and_all_of_those_come_without_a_pause() {
+    let data = tempfile::tempdir().unwrap();
+    let logs = Logs::open(data.path()).unwrap();
+    let (address, told) = open_server();
+    let notifier = start(data.path(), &logs, audit_to(address, true));
+    wait_until(|| notifier.statuses().all().contains_key("log"));
+    log_in(&logs, 8000);
+    logs.audit.change(change("/vm1"));
+    let begun = std::time::Instant::now();
+    let text = told.recv_timeout(PATIENCE).expect("it comes");
+    let text = text + &told.try_iter().collect::<String>();
+    let change = text.find("object=\"/vm1\"").expect("it is in the first connections");
+    let before = text[..change].matches("action=\"login\"").count();
+    assert!(before <= 200, "{before} logins came before the change");
+    wait_until(|| notifier.statuses().of("log").delivered >= 8001);
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let status = notifier.statuses().of("log");
+    assert_eq!((status.audit_not_sent, status.audit_behind), (0, 0));
+    notifier.end();
+    logs.end();
+}
+
+#[test]
+fn what_the_log_pushed_out_before_it_was_sent_is_told_at_the_server_and_in_an_event() {
+    let data = tempfile::tempdir().unwrap();
+    let logs = Logs::open(data.path()).unwrap();
+    let (address, told) = syslog_server();
+    let notifier = start(data.path(), &logs, audit_to(address, true));
+    wait_until(|| notifier.statuses().all().contains_key("log"));
+    notifier.end();
+    log_in(&logs, 8192 + 500);
+    logs.audit.change(change("/vm1"));
+    let notifier = start(data.path(), &logs, audit_to(address, true));
+    wait_until(|| notifier.statuses().of("log").delivered >= 8193);
+    let text = told.try_iter().chain(told.recv_timeout(PATIENCE)).collect::<String>();
+    let line = "500 entries (logins and ends of sessions) with numbers from 1 to 500 were not sent";
+    assert!(text.contains(line) && text.contains(r#"missing="500" first="1" last="500""#));
+    assert_eq!(text.matches("were not sent").count(), 1);
+    let status = notifier.statuses().of("log");
+    assert_eq!((status.audit_not_sent, status.audit_behind), (500, 0));
+    let events = logs.events.after(0);
+    let told = events.iter().find(|it| it.what.kind == Kind::AuditNotSent.word()).expect("told");
+    assert!(told.what.text.ends_with(": 500 of them"), "{}", told.what.text);
+    notifier.end();
+    logs.end();
+}
+
+#[test]
+fn a_place_that_is_lost_leaves_no_entry_out_that_came_since_the_destination_was_made() {
+    let data = tempfile::tempdir().unwrap();
+    let logs = Logs::open(data.path()).unwrap();
+    let (address, told) = syslog_server();
+    logs.events.hear(disk_failed("sda"));
+    logs.audit.change(change("/1"));
+    logs.end();
+    for loss in ["", "no JSON"] {
+        let file = data.path().join("notified.json");
+        match loss {
+            "" => _ = std::fs::remove_file(&file),
+            text => std::fs::write(&file, text).unwrap(),
+        }
+        let logs = Logs::open(data.path()).unwrap();
+        let notifier = start(data.path(), &logs, audit_to(address, true));
+        assert_eq!(changed(&told, 1), ["/1"], "{loss}");
+        wait_until(|| notifier.statuses().of("log").delivered == 1);
+        notifier.end();
+        logs.end();
+    }
+}
+
 #[test]
 fn each_change_goes_to_a_syslog_server_that_wants_it_and_none_is_left_out_while_that_is_away() {
     let data = tempfile::tempdir().unwrap();
     let logs = Logs::open(data.path()).unwrap();
-    let (address, told) = server(|mut stream| {
-        let mut text = String::new();
-        _ = std::io::Read::read_to_string(&mut stream, &mut text);
-        text
-    });
-    let choice = Choice { severity: Severity::Critical, fold_seconds: 300, paused: false };
-    let log = |audit: bool| {
-        let way = Way::Syslog(Syslog {
-            server: address.to_string().parse().expect("a server"),
-            transport: SyslogTransport::Tcp,
-            roots: None,
-            audit,
-        });
-        let destination = Destination { id: 7, begins_after: 0, choice, way };
-        let current = CurrentDestinations::default();
-        set(&current, [("log".to_owned(), destination)].into());
-        current
-    };
+    let (address, told) = syslog_server();
+    let log = |audit| audit_to(address, audit);
+    // It is made in this start: what was before is not for it.
+    logs.events.hear(disk_failed("sda"));
     logs.audit.change(change("/before"));
     let notifier = start(data.path(), &logs, log(true));
     wait_until(|| notifier.statuses().all().contains_key("log"));

@@ -2,7 +2,7 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::header::LOCATION;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
@@ -15,6 +15,7 @@ use super::described::{ChangeRefusals, IdempotencyKey, IfMatch, Refusals};
 use super::volumes::PageQuery;
 use super::{Shared, tagged};
 use crate::problem::{Code, Problem};
+use crate::server::admit::Caller;
 use crate::server::app::{App, TESTS_MAX};
 use crate::server::body::{Asked, Named, SentSecret, json};
 use crate::server::pages::page;
@@ -140,7 +141,7 @@ pub(super) async fn delete_destination(
 /// Try a destination out
 ///
 /// Sends one event of its own there, which no log has, and says within half a minute what came of it. A destination
-/// that is paused is tried all the same. Six times a minute, whoever asks; more are refused with `429`.
+/// that is paused is tried all the same. Six times a minute, whoever asks from afar, and six at the control socket; more are refused with `429`.
 #[utoipa::path(
     post, path = "/v1/destinations/{name}/test", tag = "events",
     params(("name" = String, Path, description = "The destination.")),
@@ -150,6 +151,7 @@ pub(super) async fn delete_destination(
 )]
 pub(super) async fn test_destination(
     State(app): Shared,
+    Extension(caller): Extension<Caller>,
     Named(name): Named<String>,
 ) -> Result<Response, Problem> {
     let request = Request::Destination(DestinationRequest::Show { name: name.clone() });
@@ -161,7 +163,7 @@ pub(super) async fn test_destination(
             format!("the secrets of the destination '{name}' cannot be used: give them again");
         return Err(Problem::new(Code::Unavailable, sentence));
     };
-    app.tests.take(Instant::now()).map_err(|wait| {
+    app.tests.of(caller.is_local()).take(Instant::now()).map_err(|wait| {
         let sentence = format!(
             "destinations were tried out {TESTS_MAX} times within a minute: try again in {}",
             counted(wait.as_secs() + 1, "second")
