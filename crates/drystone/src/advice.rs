@@ -292,7 +292,8 @@ fn of_interface(code: Code) -> Option<&'static str> {
              earlier version than the command ('drystone status' says which)",
         ),
         Code::BodyTooLarge => Some(
-            "this is more than the member takes at a time, 1 MiB: nothing was changed, change it in several steps",
+            "this is more than the member takes at a time: nothing was changed, change it in several steps ('drystone apply' \
+             of a file with some of the policies and users, then with all; of volumes without 'access', then with it)",
         ),
         _ => None,
     }
@@ -373,7 +374,9 @@ mod tests {
         );
         assert!(changed.contains("nothing was changed by you: run 'drystone diff'"), "{changed}");
         assert!(told(Code::NoSuchPath).contains("no name may be empty"));
-        assert!(told(Code::BodyTooLarge).ends_with("change it in several steps"));
+        assert!(
+            told(Code::BodyTooLarge).contains("nothing was changed, change it in several steps")
+        );
         assert!(told(Code::InUse).contains("If-Match"), "others are said by the member");
     }
 

@@ -6,6 +6,7 @@ use group::accounts::AccountError;
 use group::destinations::DestinationError;
 use group::schedules::ScheduleError;
 use group::settings::SettingsError;
+use group::store::StoreError;
 use member::spec::{DiskError, OpenError};
 use member::{KeptError, RequestError};
 
@@ -108,6 +109,9 @@ fn of_settings(error: &SettingsError) -> Code {
         SettingsError::Full { .. } => Code::NoSpace,
         SettingsError::Contended => Code::TooBusy,
         SettingsError::Unreadable(_) => Code::Unavailable,
+        SettingsError::Store(
+            StoreError::TooLarge { .. } | StoreError::TooManyOperations { .. },
+        ) => Code::BodyTooLarge,
         SettingsError::Store(_) | SettingsError::Key(_) => Code::Failed,
     }
 }

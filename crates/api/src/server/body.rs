@@ -19,8 +19,8 @@ use crate::problem::{Code, Problem};
 /// The longest body.
 pub(super) const BODY_BYTES_MAX: usize = 1 << 20;
 
-/// The longest one that changes the whole configuration: what settings may hold, as JSON.
-pub(super) const CONFIGURATION_BYTES_MAX: usize = 16 << 20;
+/// The longest one that changes the whole configuration: more than one transaction of the store takes.
+pub(super) const CONFIGURATION_BYTES_MAX: usize = 4 << 20;
 
 /// How long a body may take to come.
 pub(super) const BODY_TIME: Duration = Duration::from_secs(10);

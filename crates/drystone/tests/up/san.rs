@@ -129,7 +129,7 @@ disabled = true
 password-file = "hush"
 "#;
 
-/// What a member may have in settings can be written to an empty one in one step, as when settings were lost.
+/// As when settings were lost. What is more than one step takes is refused whole, and goes in two.
 #[test]
 fn a_file_of_settings_above_a_mebibyte_is_applied() {
     let home = Home::files(3, "256M");
@@ -140,14 +140,21 @@ fn a_file_of_settings_above_a_mebibyte_is_applied() {
             (0..256).map(|host| format!("\"iqn=iqn.2026-11.h{host}:{long} for=both\"")).collect();
         format!("[policy.p{n}]\nhosts = [{}]\n", hosts.join(", "))
     };
-    let san: String = (0..30).map(policy).collect();
-    assert!(san.len() > 3 << 19, "{}", san.len());
     let file = home.path("san.toml");
-    fs::write(&file, san).expect("it can be written");
     let shown = text(&file);
-    let (code, out, err) = home.ask(&["apply", "-f", &shown]);
-    assert!(code == 0 && out.contains("+ policy 'p29'"), "{err}");
-    assert_eq!(home.ask(&["diff", "-f", &shown]).0, 0);
+    let apply = |policies: u32| {
+        let san: String = (0..policies).map(policy).collect();
+        assert!(san.len() > 5 << 18, "{}", san.len());
+        fs::write(&file, san).expect("it can be written");
+        home.ask(&["apply", "-f", &shown])
+    };
+    let (code, _, err) = apply(40);
+    assert!(code == 1 && err.contains("nothing was changed, change it in several steps"), "{err}");
+    for policies in [25, 40] {
+        let (code, out, err) = apply(policies);
+        assert!(code == 0 && out.contains(&format!("+ policy 'p{}'", policies - 1)), "{err}");
+        assert_eq!(home.ask(&["diff", "-f", &shown]).0, 0);
+    }
     member.stop();
 }
 

@@ -301,7 +301,7 @@ fn a_list_of_disks_that_does_not_read_in_part_keeps_no_member_from_starting() {
     let events = member.run(&["events"]);
     assert!(events.contains("disk_list_damaged") || events.contains(said), "{events}");
     // The disk whose line was lost is told of, and taken back by who knows that it is no copy's original.
-    let place = text(&home.path("disk-1"));
+    let place = text(&home.path("disk-0"));
     assert!(member.log().contains(&format!("'drystone disk add {place}'")), "{}", member.log());
     member.run(&["disk", "add", &place]);
     member.stop();

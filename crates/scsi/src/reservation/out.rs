@@ -137,9 +137,8 @@ impl Reservations {
         let all = self.registrations.len() + own.len() + listed.len();
         let held = self.registrations.iter().filter(|one| one.owner == by.owner).count();
         let (is_first, held) = (held == 0 && own.len() == 1, held + own.len());
-        let has_share = |held: usize| {
-            held <= OWN_MIN || held <= REGISTRATIONS_MAX.saturating_sub(self.registrations.len())
-        };
+        let has_share =
+            |held: usize| held <= OWN_MIN || held <= (REGISTRATIONS_MAX + 1).saturating_sub(all);
         let may_own =
             own.is_empty() || is_first || all <= REGISTRATIONS_MAX - FIRST_MIN && has_share(held);
         // What it registers for others is counted as its own.
