@@ -185,6 +185,7 @@ impl Worker {
     /// the destination takes nothing, and is given up only when the log has no room for it.
     async fn attempt_audit(&mut self) -> bool {
         let (Way::Syslog(syslog), Some(places)) = (&self.destination.way, &self.audit) else {
+            self.shared.statuses.note(&self.name, |status| status.audit_behind = 0);
             return true;
         };
         let last = self.shared.audit.last_number();

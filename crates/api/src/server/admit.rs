@@ -123,7 +123,8 @@ async fn let_in(app: &App, request: Request, least: Role) -> Result<(Caller, Req
             "logins of {account} are turned away, the last from {}: as many as may be at once are under way",
             peer.map(Peer::place).unwrap_or_default()
         );
-        let event = Event::of_member(Kind::LoginsTurnedAway, text).repeating(account);
+        // Names are claims, and a stranger has as many as he likes.
+        let event = Event::of_member(Kind::LoginsTurnedAway, text).of_peers("logins turned away");
         app.logs.events.tell(event);
     }
     if let Err(problem) = &let_in

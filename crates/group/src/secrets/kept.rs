@@ -48,10 +48,12 @@ impl KeptKey {
             Ok(Some(_)) | Err(KeyError::Malformed(_)) => KeyFile::Other,
             Ok(None) => match self.file.write(&self.key) {
                 Ok(()) => KeyFile::Restored,
-                // Somebody puts one back: the next look sees which.
-                Err(KeyError::System { error, .. }) if error.kind() == ErrorKind::AlreadyExists => {
-                    KeyFile::InPlace
-                }
+                // Somebody has put something back, or a link leads to nothing.
+                Err(error) if is_taken(&error) => match self.file.read() {
+                    Ok(Some(found)) if found.name() == self.key.name() => KeyFile::InPlace,
+                    Ok(None) => KeyFile::Unusable(error),
+                    Ok(Some(_)) | Err(_) => KeyFile::Other,
+                },
                 Err(KeyError::System { error, .. }) if error.kind() == ErrorKind::NotFound => {
                     KeyFile::NoDirectory
                 }
@@ -60,6 +62,10 @@ impl KeptKey {
             Err(error) => KeyFile::Unusable(error),
         }
     }
+}
+
+fn is_taken(error: &KeyError) -> bool {
+    matches!(error, KeyError::System { error, .. } if error.kind() == ErrorKind::AlreadyExists)
 }
 
 #[cfg(test)]
@@ -94,6 +100,11 @@ mod tests {
             assert!(matches!(kept.look(), KeyFile::Other), "{other}");
             assert_eq!(fs::read(&path).unwrap(), other.as_bytes());
         }
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("away"), &path).unwrap();
+        assert!(matches!(kept.look(), KeyFile::Unusable(_)), "it leads to nothing");
+        assert!(!dir.path().join("key.half-made").exists(), "no key lies about");
+        fs::remove_file(&path).unwrap();
         fs::write(&path, before).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         assert!(matches!(kept.look(), KeyFile::Unusable(KeyError::Exposed(_))));

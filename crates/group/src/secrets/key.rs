@@ -177,7 +177,11 @@ impl KeySource {
             let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
         };
-        write().map_err(|error| self.failed(error))
+        write().map_err(|error| {
+            // Best effort: a key is to lie in one place only.
+            let _ = fs::remove_file(&half);
+            self.failed(error)
+        })
     }
 }
 

@@ -155,6 +155,13 @@ impl Vault {
         Some(KeptKey { file, key: key.clone() })
     }
 
+    /// As if its file had this key, whatever lies there by now: it is of a vault that was open before.
+    pub fn remember(&mut self, kept: &KeptKey) {
+        let has_file_beside = self.source.beside().is_some();
+        let place = if has_file_beside { &mut self.earlier } else { &mut self.key };
+        *place = Some(kept.key.clone());
+    }
+
     /// Makes the key if there is none, so that nobody waits for its file system when the first secret is sealed.
     ///
     /// # Errors

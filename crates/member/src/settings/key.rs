@@ -25,6 +25,13 @@ pub(super) struct KeyWatch {
     looking: Rc<Turn>,
 }
 
+impl KeyWatch {
+    /// The key in memory whose file is to stay.
+    pub(super) fn kept(&self) -> Option<KeptKey> {
+        self.kept.borrow().clone()
+    }
+}
+
 /// So many of the secrets that are lost are named.
 const NAMED_MAX: usize = 4;
 

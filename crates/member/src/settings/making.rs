@@ -80,7 +80,7 @@ impl MemberSettings {
         &self,
         work: impl AsyncFnOnce(&mut Settings) -> Result<T, SettingsError> + Send + 'static,
     ) -> Result<(T, bool), KeptError> {
-        let start = self.start.clone();
+        let start = self.start();
         let opened = StoreThread::start(move || open_settings(Place::Memory, start)).await;
         let failed = |error: &dyn std::error::Error| KeptError::NotMade(error.to_string());
         let thread = opened.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;

@@ -169,7 +169,7 @@ impl MemberSettings {
         let settings = Self {
             array,
             data: data.to_owned(),
-            start: Start { key, given },
+            start: Start { key, given, kept: None },
             turn: Turn::default(),
             kept: RefCell::new(Arc::new(Kept::Nothing)),
             state: RefCell::default(),
@@ -231,6 +231,11 @@ impl MemberSettings {
         }
     }
 
+    /// How a store is opened by now.
+    fn start(&self) -> Start {
+        Start { kept: self.key.kept(), ..self.start.clone() }
+    }
+
     /// What the array has.
     async fn look(&self) -> Kept {
         let Some(volume) = hidden::find(&self.array) else { return Kept::Nothing };
@@ -245,7 +250,7 @@ impl MemberSettings {
             Ok(is_fresh) => is_fresh,
             Err(error) => return Kept::Broken(error.to_string()),
         };
-        let start = self.start.clone();
+        let start = self.start();
         let opened = StoreThread::start(move || open_store(bytes, is_fresh, start)).await;
         match opened {
             Ok(Ok(thread)) => Kept::Open(thread),

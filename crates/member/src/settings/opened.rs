@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use group::bytes::{Contents, contents};
-use group::secrets::{KeySource, Vault};
+use group::secrets::{KeptKey, KeySource, Vault};
 use group::settings::{Given, Settings};
 use group::store::{Embedded, Options, Place, StoreError};
 
@@ -17,6 +17,8 @@ pub(super) struct Start {
     pub(super) key: KeySource,
     /// Secrets that the member was started with.
     pub(super) given: Given,
+    /// The key that is in memory already, from a store that was open before.
+    pub(super) kept: Option<KeptKey>,
 }
 
 /// Why no store is opened.
@@ -56,17 +58,23 @@ pub(super) fn make_key_ready(settings: &mut Settings) {
 
 /// Settings in a store that lies there.
 pub(super) fn open_settings(place: Place, start: Start) -> Result<Settings, OpenError> {
-    let Start { key, given } = start;
+    let Start { key, given, kept } = start;
     let begun = Instant::now();
     let clock = Arc::new(move || begun.elapsed());
     let store = Embedded::open(place, clock, Options::on_small_device())?;
     // As without one: who is let in by name or address is let in.
-    let vault = Vault::open(key.clone()).unwrap_or_else(|error| {
-        tracing::error!(
-            "{error}; hosts that CHAP users of access lists let in are kept out until the member is started with it"
-        );
+    let mut vault = Vault::open(key.clone()).unwrap_or_else(|error| {
+        if kept.is_none() {
+            tracing::error!(
+                "{error}; hosts that CHAP users of access lists let in are kept out until the member is started with it"
+            );
+        }
         Vault::without_key(key)
     });
+    // What lies there by now is for the next start, and told of.
+    if let Some(kept) = &kept {
+        vault.remember(kept);
+    }
     let mut settings = Settings::new(Arc::new(store), vault).beside(given);
     if mutants::is(Mutant::EndlessSettings) {
         settings.limit(u64::MAX);

@@ -58,7 +58,7 @@ pub(super) fn missing_line(
 ) -> String {
     let entries = if count == 1 { "entry" } else { "entries" };
     let text = format!(
-        "{count} {entries} ({part}) with numbers from {from} to {to} were not sent: the audit log has no room for them \
+        "up to {count} {entries} ({part}) with numbers from {from} to {to} were not sent: the audit log has no room for them \
          any more"
     );
     let data = [

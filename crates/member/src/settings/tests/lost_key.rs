@@ -43,6 +43,14 @@ fn a_key_that_is_removed_while_the_member_runs_is_there_for_the_next_start() {
     assert_eq!(warnings(&rig), said);
     assert_eq!(rig.told(Kind::KeyLost), said, "it is told once");
     assert_eq!(fs::read(&key).expect("it is there"), "ab".repeat(32).as_bytes());
+    // Disks that come and go do not have it read anew.
+    rig.with(async |member| {
+        let settings = member.settings();
+        let _turn = settings.hold().await;
+        settings.fail().await;
+    });
+    assert!(rig.with(async |member| member.settings().recover().await));
+    assert!(is_known(&rig), "all secrets open");
     // It does what it says.
     fs::rename(&key, &other).expect("it is moved away");
     assert_eq!(warnings(&rig), [""; 0]);
