@@ -38,7 +38,7 @@ start() {
   ask volume access add mine --iqn "$1"
   ask volume access add theirs --iqn iqn.2026-11.com.example:other
   ask volume access add near --ip 198.18.0.0/24
-  ask volume access add proved --chap al
+  ask volume access add proved --chap al --ip 0.0.0.0/0
 }
 
 stop() {
