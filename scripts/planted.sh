@@ -5,6 +5,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # So many tests run at once: more would fail by the clock, and not by the mistake.
 AT_ONCE=2
+# A test that a mistake keeps from ending has noticed it.
+LIMIT_SECONDS=300
 
 # The mistake, where the test is, and its name.
 planted='
@@ -195,7 +197,7 @@ failed=0 unnoticed=''
 # What fails by itself notices nothing.
 for where in "${!program[@]}"; do
   mapfile -t names < <(awk -v where="$where" '$2 == where { print $3 }' <<<"$planted")
-  (cd "crates/${room[$where]}" && "${program[$where]}" --quiet "${names[@]}" >/dev/null) ||
+  (cd "crates/${room[$where]}" && timeout --kill-after=10 "$((2 * LIMIT_SECONDS))" "${program[$where]}" --quiet "${names[@]}" >/dev/null) ||
     fails "none" "a test of $where fails without a mistake"
 done
 # Says how one mistake went, in one line. Many tests wait for a clock, so several run at once.
@@ -207,7 +209,7 @@ try() {
     why="there is no $name"
   elif ! grep --quiet "^ *$mistake," "crates/${room[$where]}"/src/mutants.rs; then
     why="there is no such mistake"
-  elif (cd "crates/${room[$where]}" && env "${variable[${room[$where]}]}=$mistake" "$test" "$name") >/dev/null 2>&1; then
+  elif (cd "crates/${room[$where]}" && env "${variable[${room[$where]}]}=$mistake" timeout --kill-after=10 "$LIMIT_SECONDS" "$test" "$name") >/dev/null 2>&1; then
     why="$name does not notice it"
   fi
   if [[ -n $why ]]; then

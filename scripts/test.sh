@@ -16,9 +16,15 @@ cargo test --workspace --features "$features" --no-run "$@" 2>&1
 built=$SECONDS
 
 # The tests run in two halves side by side, as many wait for a clock, a disk or a machine. What the second half has to
-# say is told when the first is done.
+# say is told when the first is done. A test that never ends is ended with its half, so that its name is told.
+LIMIT_SECONDS=2700
 tests() {
-  cargo test --workspace --features "$features" --no-fail-fast "$@" 2>&1
+  local status=0
+  timeout --kill-after=30 "$LIMIT_SECONDS" cargo test --workspace --features "$features" --no-fail-fast "$@" 2>&1 || status=$?
+  if ((status == 124 || status == 137)); then
+    echo "test did_not_end ... FAILED: the tests above did not end within $LIMIT_SECONDS s; who has no result is at fault"
+  fi
+  return "$status"
 }
 status=0
 (
