@@ -110,6 +110,7 @@ TakeCondemned  --lib        upkeep::returning::tests::a_disk_that_is_being
 BlameAbandoned --lib        upkeep::refresh::tests::what_a_purged_volume
 NearLife       --lib        journal::tests::damage::a_life_that_gives
 OldRecord      --test=array checkpoints::a_journal_that_names
+BelieveOld     --test=array copies::old_images_of_all
 BusyThoughRan  --test=wire  scarcity::
 OwnKeys        --test=wire  login::a_reflected_challenge_is_refused
 EarlyAbort     --test=wire  management::a_task_at_the_disk_is_over

@@ -40,6 +40,8 @@ mutants! {
     NoJournalFlush,
     /// An opening believes a journal that ends before the last checkpoint.
     OldJournal,
+    /// An opening believes the checkpoints of disks that are older than others.
+    BelieveOld,
     /// Who went out beyond where a journal begins anew is taken for having what it says from there on.
     OldDates,
     /// A disk joins with what it has of another life of the array in its areas.

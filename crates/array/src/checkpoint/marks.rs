@@ -7,10 +7,10 @@
 
 use std::collections::BTreeMap;
 
-use block::BlockDevice;
+use block::{BlockDevice, BlockError, WriteFlags};
 use ring::{Buf, Data};
 
-use super::slots::{Known, number_in};
+use super::slots::{Known, number_in, void_other};
 use crate::label::{ArrayId, Layout};
 use crate::mutants::{self, Mutant};
 use crate::{BLOCK_BYTES, DiskId};
@@ -52,6 +52,37 @@ pub async fn is_behind(
     is_behind && !is_blind.into_iter().any(mutants::is)
 }
 
+/// Whether a disk knows of a checkpoint that comes after record `newest`, and after the one that may have been cut
+/// off behind it: whoever has no newer one than `newest` is older than this disk, or what it had has rotted.
+pub async fn is_ahead(
+    device: &dyn BlockDevice,
+    layout: &Layout,
+    array: ArrayId,
+    newest: u64,
+) -> bool {
+    let mut is_ahead = false;
+    for slot in 0..2 {
+        let known = number_in(device, layout, array, slot).await;
+        is_ahead |= matches!(known, Known::Number(known) if known > newest + 1);
+    }
+    is_ahead && !mutants::is(Mutant::BelieveOld)
+}
+
+/// A disk forgets that there were checkpoints after `number`, durably: they are given up.
+///
+/// # Errors
+/// Those of the device.
+pub async fn set_back(
+    device: &dyn BlockDevice,
+    layout: &Layout,
+    array: ArrayId,
+    number: u64,
+) -> Result<(), BlockError> {
+    let (at, block) = mark(layout, array, number).ok_or(BlockError::NoMemory)?;
+    device.write(at, block, WriteFlags::DURABLE).await?;
+    void_other(device, layout, number).await
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -85,6 +116,26 @@ mod tests {
         assert!(is_behind(14), "its own slot tells, whatever is in the other");
         flip(&*disk, (layout.checkpoint_at(0) + 30) * 8);
         assert!(!is_behind(99), "one that is damaged tells nothing");
+    }
+
+    #[test]
+    fn a_disk_that_knows_of_later_checkpoints_is_ahead_until_they_are_given_up() {
+        let layout = Layout::choose(&[16 << 20], None).unwrap();
+        let disk = ram_disk(16 << 20);
+        let is_ahead = |newest| run(is_ahead(&*disk, &layout, ARRAY, newest));
+        assert!(!is_ahead(1), "nothing is on it");
+        give(&*disk, &layout, 9);
+        give(&*disk, &layout, 6);
+        assert_eq!([7, 8, 9].map(is_ahead), [true, false, false]);
+        assert!(!run(super::is_ahead(&*disk, &layout, ArrayId([4; 16]), 1)));
+        for number in [4, 3] {
+            give(&*disk, &layout, 9);
+            run(set_back(&*disk, &layout, ARRAY, number)).unwrap();
+            assert!(!is_ahead(number - 1) && is_ahead(number - 2));
+            for given in 1..=number {
+                assert!(!run(is_behind(&*disk, &layout, ARRAY, given)), "it is none the older");
+            }
+        }
     }
 
     #[test]

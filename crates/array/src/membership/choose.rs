@@ -2,8 +2,9 @@
 
 use super::change::Event;
 use super::lacking::{self, Lack};
+use super::refusal::OpenRefusal;
 use crate::DiskId;
-use crate::label::{self, ArrayId, Found, Label, MemberState, Since};
+use crate::label::{Found, Label, MemberState, Since};
 use crate::mutants::{self, Mutant};
 
 /// A disk that was given and is in use.
@@ -45,183 +46,6 @@ pub struct SetDisks {
     pub members: Vec<(DiskId, bool)>,
     /// Members that may be lost.
     pub losses_max: usize,
-}
-
-/// Why no array is opened.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OpenRefusal {
-    /// None of the disks has a label.
-    #[error("no disk of an array is among the {disks} given{}", first_reason(.first))]
-    NoArray {
-        /// How many were given.
-        disks: usize,
-        /// What the first one is.
-        first: Option<(String, String)>,
-    },
-    /// Disks of two arrays.
-    #[error(
-        "{a} belongs to array {array_a}, but {b} to array {array_b}: give the disks of one array"
-    )]
-    TwoArrays {
-        /// A disk.
-        a: String,
-        /// Its array.
-        array_a: ArrayId,
-        /// Another disk.
-        b: String,
-        /// Its array.
-        array_b: ArrayId,
-    },
-    /// Two disks say that they are the same.
-    #[error(
-        "{a} and {b} both are disk {} of array {array}: one is a copy of the other, or the same \
-         disk was given twice; leave one out", .disk.0
-    )]
-    SameDisk {
-        /// A disk.
-        a: String,
-        /// Another one.
-        b: String,
-        /// What both say they are.
-        disk: DiskId,
-        /// Their array.
-        array: ArrayId,
-    },
-    /// The array was never finished.
-    #[error(
-        "array {array} on {name} was not finished when it was made and holds no data: make it anew"
-    )]
-    HalfMade {
-        /// A disk of it.
-        name: String,
-        /// The array.
-        array: ArrayId,
-    },
-    /// A newer program wrote the disk.
-    #[error(
-        "{name} has format version {version}, this program reads version {}: \
-         use the program that wrote it",
-        label::FORMAT_VERSION
-    )]
-    Version {
-        /// A disk.
-        name: String,
-        /// Its version.
-        version: u32,
-    },
-    /// Two parts of the array went on without each other.
-    #[error(
-        "array {array} went on in two parts without each other: {} without {}, and {} without {}; \
-         neither is opened beside the other: start with the disks of one part only, and take those \
-         of the other in as blank disks when nothing on them is needed",
-        list(.one), list(.other), list(.other), list(.one)
-    )]
-    TwoHistories {
-        /// The array.
-        array: ArrayId,
-        /// The disks of one part.
-        one: Vec<String>,
-        /// Those of the other.
-        other: Vec<String>,
-    },
-    /// Half of the disks or less, and what is missing holds data that nobody else has.
-    #[error(
-        "{present} of the {active} disks of array {array} are there, and the RAID sets need more \
-         (missing: {}): add the missing disks, or accept that they are missing and lose what only \
-         they know", list(.missing)
-    )]
-    TooFew {
-        /// The array.
-        array: ArrayId,
-        /// Active members that are there.
-        present: usize,
-        /// All active members.
-        active: usize,
-        /// Those that are not, by the paths where they were last.
-        missing: Vec<String>,
-    },
-    /// No disk with the checkpoints.
-    #[error(
-        "none of the disks that hold the checkpoints of array {array} is there (missing: {}): \
-         add one of them", list(.missing)
-    )]
-    NoHolders {
-        /// The array.
-        array: ArrayId,
-        /// All of them.
-        missing: Vec<String>,
-    },
-    /// No disk with the journal.
-    #[error(
-        "none of the disks that hold the journal of array {array} is there (missing: {}), and with \
-         it writes that were acknowledged: add one of them, or accept that they are missing and lose what \
-         was not in its place yet", list(.missing)
-    )]
-    NoJournal {
-        /// The array.
-        array: ArrayId,
-        /// All of them.
-        missing: Vec<String>,
-    },
-    /// Whoever is there and holds the journal had missed some of it when the last checkpoint was made.
-    #[error(
-        "the journal of array {array} on {} is older than its last checkpoint, as an old copy of a disk is: \
-         bring back the disk that was there, or accept that it is missing and lose what was not in its \
-         place yet", list(.disks)
-    )]
-    OldJournal {
-        /// The array.
-        array: ArrayId,
-        /// The disks.
-        disks: Vec<String>,
-    },
-    /// A checkpoint was cut off, and what it had half done cannot be done again.
-    #[error(
-        "array {array} was cut off while it changed stripes that now miss too many disks \
-         (missing: {}): add the missing disks, or accept that they are missing and lose these \
-         stripes", list(.missing)
-    )]
-    Unfinished {
-        /// The array.
-        array: ArrayId,
-        /// Members that are not there.
-        missing: Vec<String>,
-    },
-}
-
-impl OpenRefusal {
-    /// Whether the array can be opened all the same when an operator accepts the loss.
-    #[must_use]
-    pub fn can_be_accepted(&self) -> bool {
-        matches!(
-            self,
-            Self::TooFew { .. }
-                | Self::Unfinished { .. }
-                | Self::NoJournal { .. }
-                | Self::OldJournal { .. }
-        )
-    }
-
-    /// The disks that it waits for, by the paths where they were last.
-    #[must_use]
-    pub fn missing(&self) -> &[String] {
-        match self {
-            Self::TooFew { missing, .. }
-            | Self::NoHolders { missing, .. }
-            | Self::NoJournal { missing, .. }
-            | Self::OldJournal { disks: missing, .. }
-            | Self::Unfinished { missing, .. } => missing,
-            _ => &[],
-        }
-    }
-}
-
-fn list(names: &[String]) -> String {
-    names.join(", ")
-}
-
-fn first_reason(first: &Option<(String, String)>) -> String {
-    first.as_ref().map_or(String::new(), |(name, reason)| format!(": {name} is {reason}"))
 }
 
 /// A disk with a label, as it was given.
@@ -280,6 +104,9 @@ pub fn choose(found: &[(String, Found)], accept_missing: bool) -> Result<Opening
     }
     opening.accepted = accept_missing;
     opening.check_holders()?;
+    let carries_it = |carrier: &&Carrier| carrier.label.change == label.change;
+    let newer = carriers.iter().filter(carries_it).map(|carrier| carrier.name.to_owned());
+    opening.check_ages(newer.collect())?;
     Ok(opening)
 }
 
@@ -462,7 +289,7 @@ impl Opening {
     /// Whether a disk is there and has what the labels say.
     #[must_use]
     pub fn has_all(&self, disk: DiskId) -> bool {
-        self.is_current(disk) && self.lacking.iter().all(|(other, _)| *other != disk)
+        self.is_current(disk) && self.is_whole(disk)
     }
 
     /// Whether a disk holds everything it should.
@@ -507,6 +334,17 @@ impl Opening {
         Ok(())
     }
 
+    /// One holder of the checkpoints that is not older than the others is enough: what was acknowledged since is in
+    /// those that are not there. `newer` disks know that there are any. The journal says itself what it lacks.
+    fn check_ages(&self, newer: Vec<String>) -> Result<(), OpenRefusal> {
+        let there = self.label.holders.iter().copied().filter(|disk| self.is_current(*disk));
+        let is_old = |disk: DiskId| self.lack(disk) == Some(Lack::Old);
+        if self.accepted || !there.clone().all(is_old) || mutants::is(Mutant::BelieveOld) {
+            return Ok(());
+        }
+        Err(OpenRefusal::OldDisks { array: self.label.array, disks: self.names(there), newer })
+    }
+
     /// Whether the array may be opened with the disks that are there. With most of its disks it is,
     /// whatever volumes that loses for the time being: these are the array. With half of them or
     /// less it is when all sets can be read.
@@ -532,12 +370,41 @@ impl Opening {
         set.members.len() - set.members.iter().filter(has_all).count() <= set.losses_max
     }
 
+    /// Old copies lack all, and so does what takes their place later: not where the RAID sets need what was there,
+    /// in which case nothing is written, and the right disks are as good as they were.
+    ///
+    /// # Errors
+    /// [`OpenRefusal::OldDisks`], unless an operator accepts that.
+    pub fn check_old(&self, sets: impl IntoIterator<Item = SetDisks>) -> Result<(), OpenRefusal> {
+        let lacks = |disk: DiskId, lack: Lack| self.lacking.contains(&(disk, lack));
+        let is_needed = |set: SetDisks| {
+            let (mut with, mut without) = (set.clone(), set);
+            with.members.iter_mut().for_each(|(disk, all)| *all |= lacks(*disk, Lack::Cut));
+            without.members.iter_mut().for_each(|(disk, all)| *all |= !self.is_whole(*disk));
+            self.bears(&with) && !self.bears(&without)
+        };
+        if self.accepted || !sets.into_iter().any(is_needed) || mutants::is(Mutant::BelieveOld) {
+            return Ok(());
+        }
+        let old = self.lacking.iter().filter(|(_, lack)| *lack == Lack::Old);
+        let whole = self.current.iter().map(|present| present.disk);
+        Err(OpenRefusal::OldDisks {
+            array: self.label.array,
+            disks: self.names(old.map(|(disk, _)| *disk)),
+            newer: self.names(whole.filter(|disk| self.is_whole(*disk))),
+        })
+    }
+
+    /// Whether nothing is wrong with a disk, there or not.
+    fn is_whole(&self, disk: DiskId) -> bool {
+        self.lacking.iter().all(|(other, _)| *other != disk)
+    }
+
     /// Whether a set that can be read can be read without these disks too, which are there.
     #[must_use]
     pub fn bears_without(&self, set: &SetDisks, disks: &[DiskId]) -> bool {
-        let lacks_all = |disk: DiskId| self.lacking.iter().any(|(other, _)| *other == disk);
         let mut now = set.clone();
-        now.members.iter_mut().for_each(|(disk, lacks)| *lacks |= lacks_all(*disk));
+        now.members.iter_mut().for_each(|(disk, lacks)| *lacks |= !self.is_whole(*disk));
         let mut without = now.clone();
         without.members.iter_mut().for_each(|(disk, lacks)| *lacks |= disks.contains(disk));
         self.bears(&without) || !self.bears(&now)

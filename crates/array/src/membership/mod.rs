@@ -22,6 +22,8 @@
 //!    histories: none is opened until an operator says which.
 //! 4. An opening makes it durable who is not there before it changes anything else
 //!    ([`Opening::first_events`]).
+//!    So whoever is in and carries neither the newest label nor the one before it is older than the others
+//!    ([`lack_of`]); checkpoints and a journal that only such disks have are not believed.
 //! 5. A disk that was away lacks what the journal says was written since ([`has_missed`]), and
 //!    everything that the sets remember.
 //! 6. The last disk that holds the journal, and the last that holds the checkpoints, never leave
@@ -32,11 +34,13 @@ mod choose;
 mod lacking;
 mod leaving;
 mod recovery;
+mod refusal;
 #[cfg(test)]
 mod tests;
 
 pub use change::{Event, LabelChange, Refusal, Step, next_label, next_number};
-pub use choose::{OpenRefusal, Opening, Present, SetDisks, choose, may_return};
+pub use choose::{Opening, Present, SetDisks, choose, may_return};
 pub use lacking::{Lack, lack_of};
 pub use leaving::{SetSeats, without_place};
 pub use recovery::{WaveId, has_missed, journal_successors, waves_to_redo};
+pub use refusal::OpenRefusal;

@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 
-use super::holders_of;
+use super::{holders_of, refuse};
 use crate::DiskId;
-use crate::checkpoint::marks::{Marks, is_behind};
-use crate::checkpoint::slots::{Slot, SlotError, is_old_copy, is_older_than_out, read_slots};
+use crate::checkpoint::marks::{Marks, is_ahead, is_behind, set_back};
+use crate::checkpoint::slots::{
+    Slot, SlotError, is_old_copy, is_older_than_out, read_slots, void_other,
+};
 use crate::core::{Core, RETRY};
 use crate::env::Env;
 use crate::error::ArrayError;
 use crate::label::{self, Found, Label, MemberRecord};
-use crate::membership::{Lack, Opening, SetDisks};
+use crate::membership::{Lack, OpenRefusal, Opening, SetDisks};
 use crate::mutants::{self, Mutant};
-use crate::raid::{Disks, PASSING_TRIES_MAX};
+use crate::raid::{Disks, PASSING_TRIES_MAX, is_passing};
 
 /// The newest checkpoint.
 pub(super) struct Newest {
@@ -23,6 +25,8 @@ pub(super) struct Newest {
     pub(super) lagging: Vec<DiskId>,
     /// Holders that did not give one of their slots.
     pub(super) unread: Vec<DiskId>,
+    /// Disks that know of a newer one, which is given up, as an operator has accepted.
+    pub(super) ahead: Vec<DiskId>,
 }
 
 impl Newest {
@@ -67,12 +71,31 @@ pub(super) async fn read_newest(
     }
     let has_it = (0..holders.len()).filter(|index| !slot.lagging.contains(index));
     let has_it: Vec<DiskId> = has_it.map(|index| holders[index].disk).collect();
+    let ahead = ahead_of(disks, opening, slot.number).await;
+    if !ahead.is_empty() && !opening.accepted {
+        let (array, names) =
+            (opening.label.array, |all: &[DiskId]| opening.names(all.iter().copied()));
+        let (disks, newer) = (names(&has_it), names(&ahead));
+        return Err(refuse(OpenRefusal::OldDisks { array, disks, newer }));
+    }
     if !has_it.iter().any(|disk| opening.has_all(*disk)) {
         has_it.into_iter().for_each(|disk| opening.waive(disk));
     }
     let disks_at = |at: &[usize]| at.iter().map(|index| holders[*index].disk).collect();
     let (lagging, unread) = (disks_at(&slot.lagging), disks_at(&slot.unread));
-    Ok(Newest { slot, lagging, unread })
+    Ok(Newest { slot, lagging, unread, ahead })
+}
+
+/// Disks in use that know of a newer checkpoint than this one.
+async fn ahead_of(disks: &Disks, opening: &Opening, newest: u64) -> Vec<DiskId> {
+    let mut ahead = Vec::new();
+    for disk in opening.current.iter().map(|present| present.disk) {
+        let Some(device) = disks.get(disk).map(|disk| Arc::clone(disk.device())) else { continue };
+        if is_ahead(&*device, &opening.label.layout, opening.label.array, newest).await {
+            ahead.push(disk);
+        }
+    }
+    ahead
 }
 
 /// Disks that are older than the newest checkpoint says lack everything. Not those that the RAID sets need all the
@@ -116,6 +139,31 @@ async fn newest_slot(
 }
 
 impl Core {
+    /// Checkpoints that are given up are known to nobody any more: else no start would believe those that come now.
+    /// Holders have the one that counts by now.
+    pub(super) async fn forget_later(self: &Arc<Self>, newest: &Newest, opening: &Opening) {
+        for disk in &newest.ahead {
+            let Some(member) = self.raid.disks().get(*disk) else { continue };
+            let (device, number) = (Arc::clone(member.device()), newest.slot.number);
+            let is_holder = opening.label.holders.contains(disk) && opening.has_all(*disk);
+            let set_back = loop {
+                let done = match is_holder {
+                    true => void_other(&*device, &self.layout, number).await,
+                    false => set_back(&*device, &self.layout, self.id, number).await,
+                };
+                match done {
+                    Err(error) if is_passing(error) => self.env.sleep(RETRY).await,
+                    done => break done,
+                }
+            };
+            if let Err(error) = set_back {
+                let reason = format!("it does not give up a later checkpoint: {error}");
+                self.disk_refused(*disk, error);
+                self.disk_failed(*disk, &reason).await;
+            }
+        }
+    }
+
     /// What lacks all that it should have is to be restored, and nothing of it counts when it is decided whether
     /// the array can be opened.
     pub(super) fn mark_lacking(&self, opening: &Opening) {

@@ -207,6 +207,7 @@ async fn load(
     // The redo area may be about sets that only the journal knows.
     let anew = core.replay(&records)?;
     let waves = core.unfinished(&holders, payload.number, &anew).await;
+    opening.check_old(core.sets.all().iter().map(|set| set_disks(set))).map_err(refuse)?;
     core.mark_lacking(opening);
     core.check_disks(opening, &waves)?;
     core.note_lacking_all(opening);
@@ -414,6 +415,7 @@ impl Core {
         let has_all = |disk: &&DiskId| opening.has_all(**disk);
         self.renew_slots(&newest.slot, newest.lagging.iter().filter(has_all)).await;
         self.void_unread(&newest.slot, newest.unread.iter().filter(has_all)).await;
+        self.forget_later(&newest, opening).await;
         self.renew_waves(&waves).await;
         self.redo(&waves).await?;
         if !opening.accepted {

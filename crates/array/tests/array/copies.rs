@@ -569,6 +569,80 @@ fn an_old_image_of_a_holder_that_was_out_gets_what_it_lacks() {
     });
 }
 
+/// Those that hold checkpoints were put back as they were before the last start, the others had gone on: it was
+/// opened with what had been long ago, and what had been acknowledged since was gone, without a word.
+#[test]
+fn old_images_of_all_holders_are_refused_and_the_right_disks_are_well_after() {
+    run(async {
+        for level in [Level::Raid10, Level::Raid5, Level::Raid6] {
+            for is_of_this_life in [false, true] {
+                old_holders(level, is_of_this_life).await;
+            }
+        }
+    });
+}
+
+async fn old_holders(level: Level, is_of_this_life: bool) {
+    let shelf = Shelf::new(6, 32);
+    let array = shelf.create(level).await;
+    array.create_volume(spec("v", 24)).await.expect("a volume");
+    write_all(&array, &bytes(24 * MIB, 1)).await;
+    let array = go_on(array, &shelf, is_of_this_life).await;
+    let holders = label(&shelf, 0).await.holders;
+    let mut old = Vec::new();
+    for disk in &holders {
+        old.push(image(&shelf, usize::from(disk.0)).await);
+    }
+    let array = go_on(array, &shelf, is_of_this_life).await;
+    let two = bytes(24 * MIB, 2);
+    for _ in 0..2 {
+        write_all(&array, &two).await;
+        array.checkpoint().await.unwrap();
+    }
+    array.close().await.unwrap();
+    let mut right = Vec::new();
+    for disk in 0..6 {
+        right.push(image(&shelf, disk).await);
+    }
+    for (disk, old) in holders.iter().zip(&old) {
+        put(&shelf, usize::from(disk.0), 0, old).await;
+    }
+    let refused = Array::open(Arc::new(RingEnv), shelf.members(), OpenOptions::default()).await;
+    let refused = refused.expect_err("nobody has the last checkpoint");
+    assert!(refused.to_string().contains("are older than disk-"), "{refused}");
+    let ArrayError::Incomplete(refusal) = refused else { panic!("{refused}") };
+    assert!(refusal.can_be_accepted() && refusal.missing().len() == holders.len(), "{refusal}");
+    for (disk, right) in right.iter().enumerate() {
+        let is_old = holders.iter().any(|holder| usize::from(holder.0) == disk);
+        assert!(is_old || image(&shelf, disk).await == *right, "disk {disk} was written to");
+    }
+    // An operator has nothing else: it opens, now and the next time.
+    let kept = copy(&shelf, 32).await;
+    let accept = OpenOptions { accept_missing: true, ..Default::default() };
+    let array =
+        Array::open(Arc::new(RingEnv), kept.members(), accept).await.expect("it is accepted");
+    array.close().await.unwrap();
+    let array = kept.open().await;
+    assert_eq!(array.volumes().len(), 1);
+    array.close().await.unwrap();
+
+    for disk in &holders {
+        put(&shelf, usize::from(disk.0), 0, &right[usize::from(disk.0)]).await;
+    }
+    let array = shelf.open().await;
+    gives_all_without(&array, &shelf, 0, &two).await;
+}
+
+/// With a start between, or none.
+async fn go_on(array: Array, shelf: &Shelf, is_of_this_life: bool) -> Array {
+    array.checkpoint().await.unwrap();
+    if is_of_this_life {
+        return array;
+    }
+    array.close().await.unwrap();
+    shelf.open().await
+}
+
 /// Until a disk is given all that it lost, which was waived at first.
 async fn until_restored(array: &Array) {
     until(array, "what was lost is restored", |array| {

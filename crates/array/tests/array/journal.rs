@@ -8,6 +8,7 @@ use array::{Array, ArrayError, Member, OpenOptions, RingEnv};
 use block::{BlockDevice, WriteFlags};
 
 use crate::common::{Hasty, Shelf, all_online, bytes, data, read, run, spec, until, write};
+use crate::process;
 
 /// The data disks, and those for the journal that are named.
 fn members(shelf: &Shelf, fast: &Shelf, present: &[usize]) -> Vec<Member> {
@@ -243,6 +244,41 @@ fn an_old_copy_of_the_journal_disk_is_refused() {
         let array = open(members(&shelf, &fast, &[0])).await.expect("it is whole again");
         let volume = array.device("v").expect("it works");
         assert_eq!(read(&volume, 65536, one.len()).await, one);
+        array.close().await.expect("it works");
+    });
+}
+
+/// The same with a copy from before the last start, after which no checkpoint came: that did not tell, and the
+/// labels do.
+#[test]
+fn an_image_of_the_journal_disk_from_before_the_last_start_is_refused() {
+    run(async {
+        let (shelf, fast) = (Shelf::new(4, 32), Shelf::new(1, 16));
+        let array = shelf.create_with_journal(&fast).await;
+        array.create_volume(spec("v", 8)).await.expect("it works");
+        write(&array.device("v").expect("it works"), 4096, &bytes(12288, 1)).await;
+        array.close().await.expect("it works");
+        let disk: Arc<dyn BlockDevice> = Arc::clone(&fast.0[0]) as _;
+        let whole = disk.geometry().size_bytes() as usize;
+        let old = read(&disk, 0, whole).await;
+        let array = open(members(&shelf, &fast, &[0])).await.expect("it is whole");
+        let two = bytes(12288, 2);
+        write(&array.device("v").expect("it works"), 4096, &two).await;
+        process::end();
+        drop(array);
+        let right = read(&disk, 0, whole).await;
+        let put = async |all: &[u8]| {
+            for at in (0..whole).step_by(1 << 20) {
+                let part = data(&all[at..at + (1 << 20)]);
+                disk.write(at as u64, part, WriteFlags::VOLATILE).await.expect("it takes it");
+            }
+        };
+        put(&old).await;
+        let refused = open(members(&shelf, &fast, &[0])).await.expect_err("it is old");
+        assert!(refused.to_string().contains("the journal of array"), "{refused}");
+        put(&right).await;
+        let array = open(members(&shelf, &fast, &[0])).await.expect("it is whole again");
+        assert_eq!(read(&array.device("v").expect("it works"), 4096, two.len()).await, two);
         array.close().await.expect("it works");
     });
 }

@@ -121,3 +121,8 @@ fn want_of_memory_taken_for_an_error_of_a_disk() {
 fn a_journal_disk_that_nobody_stands_in_for() {
     is_found(Mutant::NoStandIn, &[Theme::Starts], 16);
 }
+
+#[test]
+fn old_checkpoints_taken_for_the_newest() {
+    is_found(Mutant::BelieveOld, &[Theme::Images], 0);
+}

@@ -43,10 +43,12 @@ pub(crate) enum Theme {
     /// Walks over maps of many leaves beside hosts, in half of the histories with drives that go and
     /// come.
     Walks,
+    /// Drives that are put back as they were before, as images of them, when the machine is off.
+    Images,
 }
 
 impl Theme {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Plain,
         Self::Faults,
         Self::Disks,
@@ -62,6 +64,7 @@ impl Theme {
         Self::Crowd,
         Self::Silence,
         Self::Walks,
+        Self::Images,
     ];
 
     /// Whether it hurts drives, so that its levels must bear that.
@@ -98,6 +101,7 @@ impl fmt::Display for Theme {
             Self::Crowd => "crowd",
             Self::Silence => "silence",
             Self::Walks => "walks",
+            Self::Images => "images",
         })
     }
 }
@@ -136,7 +140,7 @@ impl Scenario {
             Theme::Beyond | Theme::Moments => &[4, 5, 6, 8],
             Theme::Pairs => &[4, 5, 6, 8, 12],
             Theme::Rot | Theme::Crowd | Theme::Silence | Theme::Walks => &[3, 4, 5, 6, 8],
-            Theme::Faults | Theme::Disks => &[2, 3, 4, 5, 6, 8, 12],
+            Theme::Faults | Theme::Disks | Theme::Images => &[2, 3, 4, 5, 6, 8, 12],
         });
         let losses = if theme == Theme::Pairs { 2 } else { usize::from(theme.hurts()) };
         // What a disk missed in a moment is hardest to make good where parity covers it.
@@ -157,7 +161,7 @@ impl Scenario {
         let odd = random.one_in(3);
         let size = || if odd { *random.pick(&sizes) * MIB } else { same * MIB };
         let journal_disks = match theme {
-            Theme::Passing | Theme::Starts => *random.pick(&[0, 0, 1, 2]),
+            Theme::Passing | Theme::Starts | Theme::Images => *random.pick(&[0, 0, 1, 2]),
             _ => 0,
         };
         let crowd = theme == Theme::Crowd;
@@ -169,7 +173,8 @@ impl Scenario {
             disk_bytes: (0..disks).map(|_| size()).collect(),
             spares: if matches!(theme, Theme::Crowd | Theme::Rot) { 2 } else { 1 },
             levels: if mixed { levels } else { vec![level] },
-            boots: random.between(2, 5) as u32 + u32::from(theme == Theme::Moments),
+            boots: random.between(2, 5) as u32
+                + u32::from(matches!(theme, Theme::Moments | Theme::Images)),
             steps_max: match theme {
                 Theme::Moments => 40_000,
                 _ => *random.pick(&[500, 3_000, 10_000]),

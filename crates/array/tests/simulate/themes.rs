@@ -143,6 +143,11 @@ fn walks_over_maps_beside_hosts() {
 }
 
 #[test]
+fn drives_put_back_as_they_were() {
+    seeds(Theme::Images);
+}
+
+#[test]
 fn one_seed_is_one_history() {
     for theme in Theme::ALL {
         assert_eq!(run(theme, 1, false), run(theme, 1, false), "{theme}");

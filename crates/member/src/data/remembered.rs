@@ -3,6 +3,7 @@
 //! ```text
 //! array 5787c36eb4b43c8a60214fc528c9db8d
 //! file:/srv/disk-0
+//! file:./disk1
 //! disk:/dev/sdb
 //! making
 //! file:/srv/new-0
@@ -12,13 +13,15 @@
 //! 2. Under `making` stand disks of which an array is being made: none on them was served yet.
 //! 3. A disk stands in one place only.
 //! 4. A disk is noted before an array relies on it, and taken off again if it did not take it.
-//! 5. A line that does not read keeps no other from being used. The file that had it is kept beside before it is
+//! 5. A file below the data directory stands as `file:./`, with what follows the directory: a copy of the directory
+//!    names the copies of its disks, and never the disks of the original.
+//! 6. A line that does not read keeps no other from being used. The file that had it is kept beside before it is
 //!    written anew.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use group::regular;
 
@@ -31,8 +34,11 @@ use crate::spec::disk::MemberDisk;
 const FILE: &str = "disks";
 const ARRAY: &str = "array ";
 const MAKING: &str = "making";
+/// How a file is named that lies below the data directory.
+const BELOW: &str = "file:./";
+const FILE_KIND: &str = "file:";
 /// How lines begin that name a disk.
-const KINDS: [&str; 4] = ["file:", "disk:", "sim:", "volatile:"];
+const KINDS: [&str; 4] = [FILE_KIND, "disk:", "sim:", "volatile:"];
 
 /// What a list of disks is of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +67,7 @@ impl Of {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Section {
     of: Of,
+    /// With absolute paths.
     lines: BTreeSet<String>,
 }
 
@@ -68,7 +75,11 @@ struct Section {
 #[derive(Debug)]
 pub struct Remembered {
     path: PathBuf,
+    /// The data directory, from the root.
+    data: PathBuf,
     sections: Vec<Section>,
+    /// The file has these very sections, as this build writes them.
+    is_written: bool,
     /// The file is there and names nothing: that is not how it was left.
     is_emptied: bool,
     /// The file as it was found, if it has lines that do not read.
@@ -83,9 +94,13 @@ impl Remembered {
             Err(error) if error.kind() == ErrorKind::NotFound => (Default::default(), false),
             read => (read.map_err(|source| DataError::Read { path: path.clone(), source })?, true),
         };
-        let (sections, damaged) = parse(&bytes);
+        let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
+        let (sections, damaged) = parse(&bytes, &data);
         let damage = (damaged > 0).then(|| Damage::new(&path, &bytes, damaged));
-        Ok(Self { is_emptied: is_there && sections.is_empty(), sections, path, damage })
+        let is_emptied = is_there && sections.is_empty();
+        let mut list = Self { path, data, sections, is_written: false, is_emptied, damage };
+        list.is_written = list.text().as_bytes() == &bytes[..];
+        Ok(list)
     }
 
     /// Keeps a file that does not read in part beside the list. Says what is wrong with it; it is not written over
@@ -158,7 +173,8 @@ impl Remembered {
         let section = Section { of: Of::Array(id.to_owned()), lines };
         let is_making = self.sections.iter().any(|section| section.of == Of::Making);
         let is_whole = self.damage.as_ref().is_none_or(Damage::is_kept);
-        if !is_making && is_whole && self.sections.first() == Some(&section) {
+        let is_written = self.is_written || self.damage.is_some();
+        if !is_making && is_whole && is_written && self.sections.first() == Some(&section) {
             return Ok(());
         }
         self.sections.retain(|section| section.of != Of::Making);
@@ -232,7 +248,9 @@ impl Remembered {
             damage.keep()?;
         }
         if !self.sections.is_empty() {
-            return replace(&self.path, &self.text());
+            replace(&self.path, &self.text())?;
+            self.is_written = true;
+            return Ok(());
         }
         match fs::remove_file(&self.path) {
             Err(source) if source.kind() != ErrorKind::NotFound => {
@@ -249,9 +267,32 @@ impl Remembered {
                 Of::Array(id) => text.push_str(&format!("{ARRAY}{id}\n")),
                 Of::Making => text.push_str(&format!("{MAKING}\n")),
             }
-            section.lines.iter().for_each(|line| text.push_str(&format!("{line}\n")));
+            for line in &section.lines {
+                text.push_str(&shortened(line, &self.data));
+                text.push('\n');
+            }
         }
         text
+    }
+}
+
+/// A line as it stands in the file of this data directory.
+fn shortened(line: &str, data: &Path) -> String {
+    let below =
+        line.strip_prefix(FILE_KIND).and_then(|path| Path::new(path).strip_prefix(data).ok());
+    let is_plain =
+        |rest: &&Path| rest.components().all(|part| matches!(part, Component::Normal(_)));
+    match below.filter(is_plain).and_then(Path::to_str).filter(|rest| !rest.is_empty()) {
+        Some(rest) => format!("{BELOW}{rest}"),
+        None => line.to_owned(),
+    }
+}
+
+/// The opposite.
+fn lengthened(line: &str, data: &Path) -> String {
+    match line.strip_prefix(BELOW) {
+        Some(rest) => format!("{FILE_KIND}{}", data.join(rest).display()),
+        None => line.to_owned(),
     }
 }
 
@@ -264,15 +305,16 @@ enum Line {
 }
 
 impl Line {
-    fn of(bytes: &[u8]) -> Self {
+    fn of(bytes: &[u8], data: &Path) -> Self {
         let Ok(text) = str::from_utf8(bytes) else { return Self::Damaged };
         match text.strip_prefix(ARRAY) {
             Some(id) => return Self::Heading(Of::Array(id.to_owned())),
             None if text == MAKING => return Self::Heading(Of::Making),
             None => {}
         }
+        let text = lengthened(text, data);
         match text.parse::<MemberDisk>() {
-            Ok(disk) if disk.is_absolute() => Self::Disk(text.to_owned()),
+            Ok(disk) if disk.is_absolute() => Self::Disk(text),
             Ok(_) | Err(_) => Self::Damaged,
         }
     }
@@ -280,13 +322,13 @@ impl Line {
 
 /// The sections that name disks, and how many lines do not read. Lines before any heading, and behind one that does
 /// not read, are of an array whose ID is not known.
-fn parse(bytes: &[u8]) -> (Vec<Section>, usize) {
+fn parse(bytes: &[u8], data: &Path) -> (Vec<Section>, usize) {
     let (mut sections, mut damaged) = (Vec::<Section>::new(), 0);
     let mut of = Of::unknown();
     let lines =
         bytes.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     for line in lines.filter(|line| !line.is_empty()) {
-        match Line::of(line) {
+        match Line::of(line, data) {
             Line::Heading(heading) => of = heading,
             Line::Disk(line) => match sections.iter_mut().find(|section| section.of == of) {
                 Some(section) => drop(section.lines.insert(line)),
@@ -331,6 +373,41 @@ mod tests {
         assert_eq!(list.last(), Some(&array("bb")));
         assert_eq!(names(&list, &array("aa")), ["/a/0", "/a/1"]);
         assert_eq!(names(&list, &array("bb")), ["/b/0"]);
+    }
+
+    /// A copy of a data directory opened the disks of the original, and wrote to them.
+    #[test]
+    fn files_below_the_data_directory_go_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (data, copy) = (dir.path().join("data"), dir.path().join("copy"));
+        fs::create_dir_all(data.join("more")).unwrap();
+        let path = |name: &str| data.join(name).display().to_string();
+        let all = [path("disk 1"), path("more/2"), path("../beside"), format!("{}2/3", path(""))];
+        // As an earlier build left it.
+        let lines = all.iter().map(|path| format!("file:{path}\n"));
+        fs::write(data.join(FILE), format!("{ARRAY}aa\n{}", lines.collect::<String>())).unwrap();
+        let mut list = Remembered::read(&data).unwrap();
+        let disks = list.disks(&array("aa"));
+        let mut sorted = all.clone();
+        sorted.sort();
+        assert_eq!(names(&list, &array("aa")), sorted);
+        list.opened("aa", disks.iter()).unwrap();
+        let text = fs::read_to_string(data.join(FILE)).unwrap();
+        assert!(text.contains("\nfile:./disk 1\n") && text.contains("\nfile:./more/2\n"), "{text}");
+        assert!(text.contains(&format!("\nfile:{}\n", all[2])), "{text}");
+        assert_eq!(names(&Remembered::read(&data).unwrap(), &array("aa")), sorted);
+        fs::rename(&data, &copy).unwrap();
+        let moved = names(&Remembered::read(&copy).unwrap(), &array("aa"));
+        let own = |name: &str| copy.join(name).display().to_string();
+        assert!(moved.contains(&own("disk 1")) && moved.contains(&own("more/2")), "{moved:?}");
+        assert!(moved.contains(&all[2]) && moved.contains(&all[3]), "{moved:?}");
+        // Nothing has changed, and nothing is written.
+        let written = |data: &Path| fs::metadata(data.join(FILE)).unwrap().modified().unwrap();
+        let before = written(&copy);
+        let mut list = Remembered::read(&copy).unwrap();
+        let disks = list.disks(&array("aa"));
+        list.opened("aa", disks.iter()).unwrap();
+        assert_eq!(written(&copy), before);
     }
 
     #[test]

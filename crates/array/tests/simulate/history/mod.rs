@@ -1,6 +1,7 @@
 //! A history from its first boot to its last.
 
 mod elsewhere;
+mod images;
 mod proof;
 
 use std::cell::{Cell, RefCell};
@@ -45,6 +46,8 @@ struct History<'a, M> {
     was_overtaxed: Cell<bool>,
     /// Two parts of the array went on without each other: nobody but an operator can say which counts.
     parted: Cell<bool>,
+    /// Images of the drives, made when the machine was off.
+    images: RefCell<Vec<Drive>>,
 }
 
 /// Runs the history of a seed and returns its digest.
@@ -72,6 +75,7 @@ pub(crate) fn run<M: Maker>(maker: &M, theme: Theme, env: &SimEnv) -> u64 {
         budget: Rc::default(),
         was_overtaxed: Cell::new(false),
         parted: Cell::new(false),
+        images: RefCell::default(),
     };
     let boots = history.scenario.boots;
     for boot in 1..boots {
@@ -106,6 +110,7 @@ impl<M: Maker> History<'_, M> {
         self.live_elsewhere();
         self.poor_starts();
         self.recover();
+        self.put_images_back();
         // No drive can be spared beside those that are hurt.
         if self.random.one_in(2) && self.made.get() && self.budget.victims.borrow().is_empty() {
             self.prove(PROOFS);

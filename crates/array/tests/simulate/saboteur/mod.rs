@@ -50,7 +50,7 @@ pub(crate) async fn saboteur<S: Subject>(machine: Rc<Machine<S>>) {
             Theme::Rot => saboteur.rot().await,
             Theme::Silence => saboteur.silence().await,
             Theme::Walks if machine.random.one_in(2) => saboteur.membership().await,
-            Theme::Plain | Theme::Full | Theme::Snapshots | Theme::Walks => {}
+            Theme::Plain | Theme::Full | Theme::Snapshots | Theme::Walks | Theme::Images => {}
         }
     }
 }
