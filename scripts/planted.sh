@@ -110,7 +110,11 @@ TakeCondemned  --lib        upkeep::returning::tests::a_disk_that_is_being
 BlameAbandoned --lib        upkeep::refresh::tests::what_a_purged_volume
 NearLife       --lib        journal::tests::damage::a_life_that_gives
 OldRecord      --test=array checkpoints::a_journal_that_names
-BelieveOld     --test=array copies::old_images_of_all
+BelieveOld     --test=array images::old_images_of_all
+BelieveOld     --lib        membership::tests::choosing::an_old_image_that_was_cut
+CondemnOld     --lib        membership::tests::choosing::old_images_that_sets_need
+BlindToLater   --test=array images::old_images_of_all
+BlindToLater   --test=array images::an_old_image_beside
 BusyThoughRan  --test=wire  scarcity::
 OwnKeys        --test=wire  login::a_reflected_challenge_is_refused
 EarlyAbort     --test=wire  management::a_task_at_the_disk_is_over
@@ -168,6 +172,7 @@ ForgetAudit    --notify     thread::tests::each_change_goes_to_a_syslog_server
 SkipAudit      --notify     thread::tests::a_place_that_is_lost_leaves_no_entry_out
 LoginsFirst    --notify     thread::tests::a_change_does_not_wait_for_logins
 HideMissing    --notify     thread::tests::what_the_log_pushed_out_before_it_was_sent
+AllAgain       --notify     thread::tests::a_server_that_ends_connections
 '
 
 programs=$(cargo test --quiet --workspace --features "$(scripts/mistakes.sh)" --no-run --message-format=json |

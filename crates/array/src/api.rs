@@ -315,6 +315,10 @@ pub struct ArrayFigures {
     pub cache_bytes: u64,
     /// How much of it is kept there at most, without what waits to be written.
     pub cache_bytes_max: u64,
+    /// How often a page of it was asked for and in memory, since the array was opened.
+    pub cache_hits: u64,
+    /// And had to be loaded first.
+    pub cache_misses: u64,
 }
 
 /// What operators set for the whole array.

@@ -42,6 +42,12 @@ mutants! {
     OldJournal,
     /// An opening believes the checkpoints of disks that are older than others.
     BelieveOld,
+    /// Old disks lack all, also where the sets need what was there in their place.
+    CondemnOld,
+    /// Nobody looks whether disks know of newer checkpoints.
+    BlindToLater,
+    /// Who is not there when an array goes back is taken for what it was.
+    KeepFuture,
     /// Who went out beyond where a journal begins anew is taken for having what it says from there on.
     OldDates,
     /// A disk joins with what it has of another life of the array in its areas.

@@ -52,6 +52,16 @@ pub(crate) struct PageCache {
     unwritten: ByNumber<(u32, Arc<Page>)>,
     /// Given to whoever has to load a page; a new one with every checkpoint.
     readers: Arc<()>,
+    asked: Asked,
+}
+
+/// How often pages were asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// They were in memory.
+    pub(crate) hits: u64,
+    /// They had to be loaded; then they are asked for again, which is a hit.
+    pub(crate) misses: u64,
 }
 
 impl PageCache {
@@ -63,7 +73,13 @@ impl PageCache {
             pages_max,
             unwritten: HashMap::default(),
             readers: Arc::default(),
+            asked: Asked::default(),
         }
+    }
+
+    /// How often pages were asked for since the array was opened.
+    pub(crate) fn asked(&self) -> Asked {
+        self.asked
     }
 
     /// What is in memory, with what is not on disk yet, and how much it may be without that.
@@ -140,15 +156,21 @@ impl Pages for PageCache {
             && cached.crc == page_ref.crc
         {
             cached.is_hot = true;
+            self.asked.hits += 1;
             return Ok(Arc::clone(&cached.page));
         }
-        match self.unwritten.get(&key) {
-            Some((crc, page)) if *crc == page_ref.crc => Ok(Arc::clone(page)),
-            _ if mutants::is(Mutant::LoneReader) => {
-                Err(Missing { page: page_ref, reader: Arc::default() })
-            }
-            _ => Err(Missing { page: page_ref, reader: Arc::clone(&self.readers) }),
+        if let Some((crc, page)) = self.unwritten.get(&key)
+            && *crc == page_ref.crc
+        {
+            self.asked.hits += 1;
+            return Ok(Arc::clone(page));
         }
+        self.asked.misses += 1;
+        let reader = match mutants::is(Mutant::LoneReader) {
+            true => Arc::default(),
+            false => Arc::clone(&self.readers),
+        };
+        Err(Missing { page: page_ref, reader })
     }
 }
 
@@ -163,6 +185,7 @@ mod tests {
         let addr = PageAddr::new(SetId(1), 7);
         let wanted = PageRef { addr, birth: Epoch(1), crc: 5 };
         let missing = cache.page(wanted).unwrap_err();
+        assert_eq!(cache.asked(), Asked { hits: 0, misses: 1 });
         // The checkpoint that frees it.
         let readers = cache.change_readers();
         assert!(Arc::strong_count(&readers) > 1, "somebody reads what it freed");
@@ -179,6 +202,8 @@ mod tests {
         assert!(!cache.is_other(page(5)), "nothing is known");
         cache.insert(page(5), Arc::new([0; 4096]));
         assert!(!cache.is_other(page(5)));
+        assert!(cache.page(page(5)).is_ok());
+        assert_eq!(cache.asked(), Asked { hits: 1, misses: 0 });
         cache.hold(page(6), Arc::new([0; 4096]));
         assert!(cache.is_other(page(5)), "the running checkpoint uses it again");
         cache.release();

@@ -10,6 +10,7 @@ use anyhow::anyhow;
 use api::client::ClientError;
 use api::problem::Code;
 use array::ArrayError;
+use array::membership::OpenRefusal;
 use group::accounts::AccountError;
 use group::destinations::DestinationError;
 use group::schedules::ScheduleError;
@@ -222,6 +223,13 @@ impl Advised for StartError {
                 "name them with --disk, or, for another array, files with --disk PATH:SIZE"
                     .to_owned()
             }
+            Self::Open {
+                error:
+                    ArrayError::Incomplete(
+                        OpenRefusal::OldDisks { .. } | OpenRefusal::UnreadCheckpoint { .. },
+                    ),
+                ..
+            } => "if that is gone for good, --accept-missing goes back to what is there ('drystone up --help' says what that costs)".to_owned(),
             Self::Open { error: ArrayError::Incomplete(refusal), .. }
                 if refusal.can_be_accepted() =>
             {

@@ -20,6 +20,8 @@ pub(crate) enum Mutant {
     LoginsFirst,
     /// Say nothing of entries that the log has pushed out.
     HideMissing,
+    /// Send all of the audit log again and again to a server that takes a part of it at a time.
+    AllAgain,
     /// Tell a destination that it fails.
     TellItself,
 }

@@ -86,6 +86,8 @@ pub(crate) struct Worker {
     place: Place,
     /// Where it is in the audit log, if that goes there.
     audit: Option<AuditPlaces>,
+    /// It took not all of that at once.
+    is_careful: bool,
     /// Attempts that have failed since the last that did not, and since when.
     failures: u32,
     failing_since: Instant,
@@ -122,6 +124,7 @@ impl Worker {
             destination,
             place,
             audit,
+            is_careful: false,
             failures: 0,
             failing_since,
             is_told,
@@ -190,10 +193,13 @@ impl Worker {
         };
         let last = self.shared.audit.last_number();
         if places.iter().all(|place| place.number >= last) {
+            self.is_careful = false;
             return true;
         }
         let now = now_unix_seconds();
-        let sent = self.shared.sender.send_audit(syslog, &self.shared.audit, places).await;
+        let from = (&self.shared.audit, places);
+        let sent = self.shared.sender.send_audit(syslog, from, self.is_careful).await;
+        self.is_careful |= sent.is_err();
         let is_sent = match sent {
             Ok(sent) => self.audited(sent, now),
             Err(error) => {
@@ -201,9 +207,14 @@ impl Worker {
                 true
             }
         };
-        let behind = self.audit.as_ref().map_or(0, |places| behind(&self.shared.audit, places));
+        let behind = self.audit_behind();
         self.shared.statuses.note(&self.name, |status| status.audit_behind = behind);
         !is_sent
+    }
+
+    /// How many entries of the audit log it has still to be sent.
+    fn audit_behind(&self) -> u64 {
+        self.audit.as_ref().map_or(0, |places| behind(&self.shared.audit, places))
     }
 
     /// The destination has taken so much of the audit log; says whether that was anything.
@@ -265,7 +276,9 @@ impl Worker {
         self.failures = self.failures.saturating_add(1);
         let is_told = self.failures >= FAILURES_TOLD && is_reason && !self.is_told;
         self.is_told |= is_told;
+        let behind = self.audit_behind();
         self.shared.statuses.note(&self.name, |status| {
+            status.audit_behind = behind;
             status.failed += 1;
             status.failing = Some(why.to_owned());
             status.is_told = self.is_told;

@@ -172,6 +172,18 @@ pub(super) const METRICS: &[Metric] = &[
         "How much of it is kept there at most, without what waits to be written",
         |f| one(f.done.cache_bytes_max as f64),
     ),
+    counter(
+        "drystone_array_cache_hits",
+        NONE,
+        "Pages of metadata that were asked for and in memory",
+        |f| one(f.done.cache_hits as f64),
+    ),
+    counter(
+        "drystone_array_cache_misses",
+        NONE,
+        "Pages of metadata that were asked for and had to be loaded",
+        |f| one(f.done.cache_misses as f64),
+    ),
     gauge("drystone_array_disks", NONE, "Disks of the array", |f| one(f.array.disks.into())),
     gauge("drystone_array_disks_online", NONE, "Disks that are online", |f| {
         one(f.array.disks_online.into())

@@ -285,6 +285,12 @@ pub struct Figures {
     /// How much of it is kept there at most, without what waits to be written.
     #[serde(default)]
     pub cache_bytes_max: u64,
+    /// How often a page of it was asked for and in memory, since the array was opened.
+    #[serde(default)]
+    pub cache_hits: u64,
+    /// And had to be loaded first.
+    #[serde(default)]
+    pub cache_misses: u64,
 }
 
 impl From<member::Figures> for Figures {
@@ -299,6 +305,8 @@ impl From<member::Figures> for Figures {
             sets: theirs.array.sets.into_iter().map(Into::into).collect(),
             cache_bytes: theirs.array.cache_bytes,
             cache_bytes_max: theirs.array.cache_bytes_max,
+            cache_hits: theirs.array.cache_hits,
+            cache_misses: theirs.array.cache_misses,
         }
     }
 }

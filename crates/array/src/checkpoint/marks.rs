@@ -65,7 +65,7 @@ pub async fn is_ahead(
         let known = number_in(device, layout, array, slot).await;
         is_ahead |= matches!(known, Known::Number(known) if known > newest + 1);
     }
-    is_ahead && !mutants::is(Mutant::BelieveOld)
+    is_ahead && !mutants::is(Mutant::BlindToLater)
 }
 
 /// A disk forgets that there were checkpoints after `number`, durably: they are given up.

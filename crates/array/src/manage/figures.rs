@@ -18,7 +18,14 @@ impl Array {
             figures.sets += 1;
             figures.degraded += u64::from(self.core.missing_members(&set) > 0);
         }
-        let (cache_bytes, cache_bytes_max) = self.core.lock().pages.bytes();
-        ArrayFigures { sets: sets.into_values().collect(), cache_bytes, cache_bytes_max }
+        let state = self.core.lock();
+        let ((cache_bytes, cache_bytes_max), asked) = (state.pages.bytes(), state.pages.asked());
+        ArrayFigures {
+            sets: sets.into_values().collect(),
+            cache_bytes,
+            cache_bytes_max,
+            cache_hits: asked.hits,
+            cache_misses: asked.misses,
+        }
     }
 }

@@ -37,6 +37,8 @@ pub struct Opening {
     pub waived: Vec<(DiskId, Lack)>,
     /// An operator accepts that disks are missing.
     pub accepted: bool,
+    /// And that what is known of newer checkpoints than those that are there is given up.
+    pub goes_back: bool,
 }
 
 /// The disks of a RAID set.
@@ -211,6 +213,7 @@ fn sort_out(label: &Label, carriers: &[Carrier], foreign: Vec<(usize, String)>) 
         lacking: Vec::new(),
         waived: Vec::new(),
         accepted: false,
+        goes_back: false,
     };
     for carrier in carriers {
         let present = Present { index: carrier.index, disk: carrier.label.disk };
@@ -271,6 +274,11 @@ impl Opening {
     /// checksums tell what of its data is right.
     pub fn waive(&mut self, disk: DiskId) {
         self.waived.extend(self.lacking.extract_if(.., |(other, _)| *other == disk));
+    }
+
+    /// It lacks all after all: another one gives what is newer.
+    pub fn condemn(&mut self, disk: DiskId) {
+        self.lacking.extend(self.waived.extract_if(.., |(other, _)| *other == disk));
     }
 
     /// What is wrong with a disk.
@@ -335,14 +343,22 @@ impl Opening {
     }
 
     /// One holder of the checkpoints that is not older than the others is enough: what was acknowledged since is in
-    /// those that are not there. `newer` disks know that there are any. The journal says itself what it lacks.
-    fn check_ages(&self, newer: Vec<String>) -> Result<(), OpenRefusal> {
-        let there = self.label.holders.iter().copied().filter(|disk| self.is_current(*disk));
-        let is_old = |disk: DiskId| self.lack(disk) == Some(Lack::Old);
-        if self.accepted || !there.clone().all(is_old) || mutants::is(Mutant::BelieveOld) {
+    /// those that are not there. `newer` disks know that there are any. The journal says itself what it lacks. Where
+    /// that is accepted all of them are asked: one may be less old than another.
+    fn check_ages(&mut self, newer: Vec<String>) -> Result<(), OpenRefusal> {
+        let holders = self.label.holders.iter().copied();
+        let there: Vec<DiskId> = holders.filter(|disk| self.is_current(*disk)).collect();
+        let is_old = |disk: &DiskId| self.lack(*disk) == Some(Lack::Old);
+        if !there.iter().all(is_old) || mutants::is(Mutant::BelieveOld) {
             return Ok(());
         }
-        Err(OpenRefusal::OldDisks { array: self.label.array, disks: self.names(there), newer })
+        if self.accepted {
+            there.into_iter().for_each(|disk| self.waive(disk));
+            self.goes_back = true;
+            return Ok(());
+        }
+        let disks = self.names(there.into_iter());
+        Err(OpenRefusal::OldDisks { array: self.label.array, disks, newer })
     }
 
     /// Whether the array may be opened with the disks that are there. With most of its disks it is,
@@ -376,14 +392,9 @@ impl Opening {
     /// # Errors
     /// [`OpenRefusal::OldDisks`], unless an operator accepts that.
     pub fn check_old(&self, sets: impl IntoIterator<Item = SetDisks>) -> Result<(), OpenRefusal> {
-        let lacks = |disk: DiskId, lack: Lack| self.lacking.contains(&(disk, lack));
-        let is_needed = |set: SetDisks| {
-            let (mut with, mut without) = (set.clone(), set);
-            with.members.iter_mut().for_each(|(disk, all)| *all |= lacks(*disk, Lack::Cut));
-            without.members.iter_mut().for_each(|(disk, all)| *all |= !self.is_whole(*disk));
-            self.bears(&with) && !self.bears(&without)
-        };
-        if self.accepted || !sets.into_iter().any(is_needed) || mutants::is(Mutant::BelieveOld) {
+        let is_cut = |disk: DiskId| self.lacking.contains(&(disk, Lack::Cut));
+        let is_needed = |set: SetDisks| self.is_needed(&set, &is_cut, &|disk| !self.is_whole(disk));
+        if self.accepted || !sets.into_iter().any(is_needed) || mutants::is(Mutant::CondemnOld) {
             return Ok(());
         }
         let old = self.lacking.iter().filter(|(_, lack)| *lack == Lack::Old);
@@ -395,6 +406,23 @@ impl Opening {
         })
     }
 
+    /// Whether a set can be read where those `with` lack all, and cannot where those `without` do: now, or when
+    /// all that are missing are back.
+    fn is_needed(
+        &self,
+        set: &SetDisks,
+        with: &dyn Fn(DiskId) -> bool,
+        without: &dyn Fn(DiskId) -> bool,
+    ) -> bool {
+        let bears = |are_back: bool, lacks: &dyn Fn(DiskId) -> bool| {
+            let is_there = |disk| self.uses(disk) || are_back && self.missing.contains(&disk);
+            let is_good =
+                |(disk, lack): &&(DiskId, bool)| is_there(*disk) && !lack && !lacks(*disk);
+            set.members.len() - set.members.iter().filter(is_good).count() <= set.losses_max
+        };
+        [false, true].into_iter().any(|are_back| bears(are_back, with) && !bears(are_back, without))
+    }
+
     /// Whether nothing is wrong with a disk, there or not.
     fn is_whole(&self, disk: DiskId) -> bool {
         self.lacking.iter().all(|(other, _)| *other != disk)
@@ -403,11 +431,8 @@ impl Opening {
     /// Whether a set that can be read can be read without these disks too, which are there.
     #[must_use]
     pub fn bears_without(&self, set: &SetDisks, disks: &[DiskId]) -> bool {
-        let mut now = set.clone();
-        now.members.iter_mut().for_each(|(disk, lacks)| *lacks |= !self.is_whole(*disk));
-        let mut without = now.clone();
-        without.members.iter_mut().for_each(|(disk, lacks)| *lacks |= disks.contains(disk));
-        self.bears(&without) || !self.bears(&now)
+        let lacks = |disk: DiskId| !self.is_whole(disk);
+        !self.is_needed(set, &lacks, &|disk| lacks(disk) || disks.contains(&disk))
     }
 
     /// What has to be durable before the opening changes anything else: who is not there, and

@@ -29,15 +29,14 @@ pub fn lack_of(theirs: &Label, is_cut: bool, newest: &Label) -> Option<Lack> {
     let record = newest.member(theirs.disk).filter(|record| record.uuid == theirs.own().uuid)?;
     // It knows that it lacked all, and was cut off before the others did.
     let knows = theirs.own().state.lacks_all() && !record.state.lacks_all();
-    if is_cut || knows {
-        return Some(Lack::Cut);
-    }
     let is_old = match record.state {
         MemberState::Active => is_old(theirs, newest),
         MemberState::Stale(_) => was_old(theirs, newest),
         MemberState::Failed | MemberState::Retired => false,
     };
-    is_old.then_some(Lack::Old)
+    // An image may be cut short, too, and then what is in its head is none the newer.
+    let lack = if is_old { Some(Lack::Old) } else { None };
+    lack.or((is_cut || knows).then_some(Lack::Cut))
 }
 
 /// Whether a disk with the label `theirs` is not even what it was when `newest`, or one before it, put it out. It

@@ -146,6 +146,20 @@ pub enum OpenRefusal {
         /// Disks that know more.
         newer: Vec<String>,
     },
+    /// Disks know of a newer checkpoint than those that can be read.
+    #[error(
+        "the newest checkpoint of array {array} cannot be read on {}, and is on no other disk that is there, as {} know: \
+         start again when they can be read, or accept that it is lost, with what was written since the one before",
+        list(.disks), list(.newer)
+    )]
+    UnreadCheckpoint {
+        /// The array.
+        array: ArrayId,
+        /// The disks.
+        disks: Vec<String>,
+        /// Disks that know of it.
+        newer: Vec<String>,
+    },
     /// A checkpoint was cut off, and what it had half done cannot be done again.
     #[error(
         "array {array} was cut off while it changed stripes that now miss too many disks \
@@ -171,6 +185,7 @@ impl OpenRefusal {
                 | Self::NoJournal { .. }
                 | Self::OldJournal { .. }
                 | Self::OldDisks { .. }
+                | Self::UnreadCheckpoint { .. }
         )
     }
 
@@ -183,6 +198,7 @@ impl OpenRefusal {
             | Self::NoJournal { missing, .. }
             | Self::OldJournal { disks: missing, .. }
             | Self::OldDisks { disks: missing, .. }
+            | Self::UnreadCheckpoint { disks: missing, .. }
             | Self::Unfinished { missing, .. } => missing,
             _ => &[],
         }

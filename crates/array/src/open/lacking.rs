@@ -25,7 +25,7 @@ pub(super) struct Newest {
     pub(super) lagging: Vec<DiskId>,
     /// Holders that did not give one of their slots.
     pub(super) unread: Vec<DiskId>,
-    /// Disks that know of a newer one, which is given up, as an operator has accepted.
+    /// Disks that know of a newer one, which is given up.
     pub(super) ahead: Vec<DiskId>,
 }
 
@@ -54,6 +54,9 @@ pub(super) async fn read_newest(
     let devices: Vec<_> = holders.iter().map(|holder| Arc::clone(&holder.device)).collect();
     let slot = newest_slot(env, &devices, &opening.label).await;
     let slot = slot.map_err(|error| ArrayError::Damaged(error.to_string()))?;
+    if opening.goes_back {
+        slot.lagging.iter().for_each(|index| opening.condemn(holders[*index].disk));
+    }
     for holder in slot.lagging.iter().map(|index| &holders[*index]) {
         let (layout, array) = (opening.label.layout, opening.label.array);
         if is_old_copy(&*holder.device, &layout, array, slot.number).await {
@@ -72,11 +75,25 @@ pub(super) async fn read_newest(
     let has_it = (0..holders.len()).filter(|index| !slot.lagging.contains(index));
     let has_it: Vec<DiskId> = has_it.map(|index| holders[index].disk).collect();
     let ahead = ahead_of(disks, opening, slot.number).await;
-    if !ahead.is_empty() && !opening.accepted {
+    let lacks_all =
+        |disk: &DiskId| opening.label.member(*disk).is_some_and(|record| record.state.lacks_all());
+    // What those know that lack all was given up before.
+    let is_given_up = !ahead.iter().all(lacks_all);
+    if is_given_up && !opening.accepted {
         let (array, names) =
             (opening.label.array, |all: &[DiskId]| opening.names(all.iter().copied()));
-        let (disks, newer) = (names(&has_it), names(&ahead));
-        return Err(refuse(OpenRefusal::OldDisks { array, disks, newer }));
+        let newer = names(&ahead);
+        let unread: Vec<DiskId> = slot.unread.iter().map(|index| holders[*index].disk).collect();
+        return Err(refuse(match unread.is_empty() {
+            true => OpenRefusal::OldDisks { array, disks: names(&has_it), newer },
+            false => OpenRefusal::UnreadCheckpoint { array, disks: names(&unread), newer },
+        }));
+    }
+    opening.goes_back |= is_given_up;
+    if opening.goes_back && !mutants::is(Mutant::KeepFuture) {
+        // They were out while the others had what is given up now.
+        let out: Vec<DiskId> = opening.stale.iter().map(|(present, _)| present.disk).collect();
+        out.into_iter().for_each(|disk| opening.lacks_all(disk, Lack::Old));
     }
     if !has_it.iter().any(|disk| opening.has_all(*disk)) {
         has_it.into_iter().for_each(|disk| opening.waive(disk));
@@ -89,7 +106,8 @@ pub(super) async fn read_newest(
 /// Disks in use that know of a newer checkpoint than this one.
 async fn ahead_of(disks: &Disks, opening: &Opening, newest: u64) -> Vec<DiskId> {
     let mut ahead = Vec::new();
-    for disk in opening.current.iter().map(|present| present.disk) {
+    let stale = opening.stale.iter().map(|(present, _)| present);
+    for disk in opening.current.iter().chain(stale).map(|present| present.disk) {
         let Some(device) = disks.get(disk).map(|disk| Arc::clone(disk.device())) else { continue };
         if is_ahead(&*device, &opening.label.layout, opening.label.array, newest).await {
             ahead.push(disk);

@@ -255,12 +255,18 @@ async fn read_journal(
     }
     let (label, from) = (&opening.label, payload.mark);
     let holders = present(disks, opening, &label.journal);
+    let is_given_up = match &found {
+        Err(JournalDamage::Old { .. }) => opening.accepted,
+        // It went on with what is given up.
+        Err(JournalDamage::Lost { .. }) => opening.goes_back,
+        _ => false,
+    };
+    if is_given_up {
+        let scanned = journal::given_up(&holders, &label.layout, from, label.generation);
+        let scanned = scanned.map_err(|error| ArrayError::Damaged(error.to_string()))?;
+        return Ok(Read { records: Vec::new(), scanned, is_given_up });
+    }
     match found {
-        Err(JournalDamage::Old { .. }) if opening.accepted => {
-            let scanned = journal::given_up(&holders, &label.layout, from, label.generation);
-            let scanned = scanned.map_err(|error| ArrayError::Damaged(error.to_string()))?;
-            Ok(Read { records: Vec::new(), scanned, is_given_up: true })
-        }
         Err(JournalDamage::Old { .. }) => {
             let disks = opening.names(holders.iter().map(|holder| holder.disk));
             Err(refuse(OpenRefusal::OldJournal { array: label.array, disks }))
@@ -401,6 +407,12 @@ impl Core {
             first.insert(0, Event::JournalLost(self.since()));
             // Should this life be lost too, the next one that gives a journal up is told apart by the label.
             first.push(Event::Behind);
+        }
+        if opening.goes_back && !mutants::is(Mutant::KeepFuture) {
+            // Who is out may have what is given up.
+            let members = opening.label.members.iter().filter(|record| record.is_used());
+            let out = members.map(|record| record.disk).filter(|disk| !opening.is_current(*disk));
+            first.push(Event::LacksAll(out.collect()));
         }
         self.change_label(|_, _| first).await?;
         self.seal_start().await?;

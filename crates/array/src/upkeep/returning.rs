@@ -7,6 +7,7 @@ use std::time::Duration;
 use block::{BlockDevice, BlockError};
 use futures_util::future::{Either, select};
 
+use crate::checkpoint::marks::set_back;
 use crate::checkpoint::slots::is_older_than_out;
 use crate::core::Core;
 use crate::label::{self, Found, Label, MemberState};
@@ -193,6 +194,11 @@ impl Core {
         // Whether it takes writes again is tried with the label that says that it was out: it must
         // know that before anything else is written to it.
         let own = ours.for_disk(disk);
+        // What it knows of checkpoints may have been given up meanwhile.
+        let number = self.lock().checkpoint;
+        if lacks_all && set_back(&*device, &self.layout, self.id, number).await.is_err() {
+            return false;
+        }
         let written = match lacks_all {
             true => label::write(&*device, &own).await,
             false => label::renew(&*device, &own).await,

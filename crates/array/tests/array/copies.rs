@@ -14,10 +14,10 @@ use futures_util::future::Either;
 use crate::common::{Shelf, all_online, bytes, data, read, run, spec, until, write};
 use crate::process;
 
-const MIB: usize = 1 << 20;
+pub(crate) const MIB: usize = 1 << 20;
 
 /// All that is on a disk.
-async fn image(shelf: &Shelf, disk: usize) -> Vec<u8> {
+pub(crate) async fn image(shelf: &Shelf, disk: usize) -> Vec<u8> {
     let size_bytes = shelf.0[disk].geometry().size_bytes() as usize;
     let mut image = vec![0; size_bytes];
     for (at, piece) in image.chunks_mut(MIB).enumerate() {
@@ -28,7 +28,7 @@ async fn image(shelf: &Shelf, disk: usize) -> Vec<u8> {
 }
 
 /// Writes it over what a disk has from there on.
-async fn put(shelf: &Shelf, disk: usize, from: usize, image: &[u8]) {
+pub(crate) async fn put(shelf: &Shelf, disk: usize, from: usize, image: &[u8]) {
     for (at, piece) in image.chunks(MIB).enumerate() {
         let at = (from + at * MIB) as u64;
         shelf.0[disk].write(at, data(piece), block::WriteFlags::DURABLE).await.expect("it is well");
@@ -36,7 +36,7 @@ async fn put(shelf: &Shelf, disk: usize, from: usize, image: &[u8]) {
 }
 
 /// Other disks with the same contents.
-async fn copy(shelf: &Shelf, mib: usize) -> Shelf {
+pub(crate) async fn copy(shelf: &Shelf, mib: usize) -> Shelf {
     let copy = Shelf::new(shelf.0.len(), mib as u64);
     for disk in 0..shelf.0.len() {
         put(&copy, disk, 0, &image(shelf, disk).await).await;
@@ -45,7 +45,7 @@ async fn copy(shelf: &Shelf, mib: usize) -> Shelf {
 }
 
 /// RAID 5 on so many disks, and a volume `v` of 24 MiB of which so much is written.
-async fn filled(disks: usize, mib: usize) -> (Shelf, Array, Vec<u8>) {
+pub(crate) async fn filled(disks: usize, mib: usize) -> (Shelf, Array, Vec<u8>) {
     let shelf = Shelf::new(disks, 32);
     let array = shelf.create(Level::Raid5).await;
     array.create_volume(spec("v", 24)).await.expect("a volume");
@@ -90,7 +90,7 @@ async fn end_at_checkpoint(shelf: &Shelf, lacking: usize) {
 }
 
 /// What is on a disk, as an opening sees it.
-async fn label(shelf: &Shelf, disk: usize) -> Label {
+pub(crate) async fn label(shelf: &Shelf, disk: usize) -> Label {
     match array::probe(&*shelf.0[disk]).await {
         Ok(Found::Label { label, .. }) => *label,
         other => panic!("no label: {other:?}"),
@@ -103,7 +103,7 @@ async fn is_told(array: &Array, what: &str) {
 }
 
 /// Every disk has what it should, so that any one may go: nothing was read before.
-async fn gives_all_without(array: &Array, shelf: &Shelf, disk: usize, all: &[u8]) {
+pub(crate) async fn gives_all_without(array: &Array, shelf: &Shelf, disk: usize, all: &[u8]) {
     all_online(array).await;
     until(array, "it is whole", Array::is_settled).await;
     shelf.pull(disk);
@@ -166,7 +166,7 @@ fn of_version(head: &[u8], version: u32) -> Vec<u8> {
     head
 }
 
-async fn write_all(array: &Array, all: &[u8]) {
+pub(crate) async fn write_all(array: &Array, all: &[u8]) {
     let volume = array.device("v").expect("the volume");
     for (at, piece) in all.chunks(MIB).enumerate() {
         write(&volume, (at * MIB) as u64, piece).await;
@@ -569,80 +569,6 @@ fn an_old_image_of_a_holder_that_was_out_gets_what_it_lacks() {
     });
 }
 
-/// Those that hold checkpoints were put back as they were before the last start, the others had gone on: it was
-/// opened with what had been long ago, and what had been acknowledged since was gone, without a word.
-#[test]
-fn old_images_of_all_holders_are_refused_and_the_right_disks_are_well_after() {
-    run(async {
-        for level in [Level::Raid10, Level::Raid5, Level::Raid6] {
-            for is_of_this_life in [false, true] {
-                old_holders(level, is_of_this_life).await;
-            }
-        }
-    });
-}
-
-async fn old_holders(level: Level, is_of_this_life: bool) {
-    let shelf = Shelf::new(6, 32);
-    let array = shelf.create(level).await;
-    array.create_volume(spec("v", 24)).await.expect("a volume");
-    write_all(&array, &bytes(24 * MIB, 1)).await;
-    let array = go_on(array, &shelf, is_of_this_life).await;
-    let holders = label(&shelf, 0).await.holders;
-    let mut old = Vec::new();
-    for disk in &holders {
-        old.push(image(&shelf, usize::from(disk.0)).await);
-    }
-    let array = go_on(array, &shelf, is_of_this_life).await;
-    let two = bytes(24 * MIB, 2);
-    for _ in 0..2 {
-        write_all(&array, &two).await;
-        array.checkpoint().await.unwrap();
-    }
-    array.close().await.unwrap();
-    let mut right = Vec::new();
-    for disk in 0..6 {
-        right.push(image(&shelf, disk).await);
-    }
-    for (disk, old) in holders.iter().zip(&old) {
-        put(&shelf, usize::from(disk.0), 0, old).await;
-    }
-    let refused = Array::open(Arc::new(RingEnv), shelf.members(), OpenOptions::default()).await;
-    let refused = refused.expect_err("nobody has the last checkpoint");
-    assert!(refused.to_string().contains("are older than disk-"), "{refused}");
-    let ArrayError::Incomplete(refusal) = refused else { panic!("{refused}") };
-    assert!(refusal.can_be_accepted() && refusal.missing().len() == holders.len(), "{refusal}");
-    for (disk, right) in right.iter().enumerate() {
-        let is_old = holders.iter().any(|holder| usize::from(holder.0) == disk);
-        assert!(is_old || image(&shelf, disk).await == *right, "disk {disk} was written to");
-    }
-    // An operator has nothing else: it opens, now and the next time.
-    let kept = copy(&shelf, 32).await;
-    let accept = OpenOptions { accept_missing: true, ..Default::default() };
-    let array =
-        Array::open(Arc::new(RingEnv), kept.members(), accept).await.expect("it is accepted");
-    array.close().await.unwrap();
-    let array = kept.open().await;
-    assert_eq!(array.volumes().len(), 1);
-    array.close().await.unwrap();
-
-    for disk in &holders {
-        put(&shelf, usize::from(disk.0), 0, &right[usize::from(disk.0)]).await;
-    }
-    let array = shelf.open().await;
-    gives_all_without(&array, &shelf, 0, &two).await;
-}
-
-/// With a start between, or none.
-async fn go_on(array: Array, shelf: &Shelf, is_of_this_life: bool) -> Array {
-    array.checkpoint().await.unwrap();
-    if is_of_this_life {
-        return array;
-    }
-    array.close().await.unwrap();
-    shelf.open().await
-}
-
 /// Until a disk is given all that it lost, which was waived at first.
 async fn until_restored(array: &Array) {
     until(array, "what was lost is restored", |array| {
@@ -676,7 +602,7 @@ fn a_disk_that_was_cut_short_gives_the_checkpoint_that_has_rotted_elsewhere() {
 }
 
 /// A mirror of two with 24 MiB to be written to `v`.
-async fn mirrored() -> (Shelf, Array, Vec<u8>) {
+pub(crate) async fn mirrored() -> (Shelf, Array, Vec<u8>) {
     let shelf = Shelf::new(2, 64);
     let array = shelf.create(Level::Raid1).await;
     array.create_volume(spec("v", 24)).await.expect("a volume");

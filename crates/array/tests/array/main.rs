@@ -13,6 +13,7 @@ mod full;
 mod golden;
 mod halves;
 mod hardship;
+mod images;
 mod journal;
 mod kept;
 mod liveness;

@@ -276,16 +276,17 @@ impl Remembered {
     }
 }
 
-/// A line as it stands in the file of this data directory.
+/// A line as it stands in the file of this data directory, by whichever of its names the file was named.
 fn shortened(line: &str, data: &Path) -> String {
-    let below =
-        line.strip_prefix(FILE_KIND).and_then(|path| Path::new(path).strip_prefix(data).ok());
     let is_plain =
         |rest: &&Path| rest.components().all(|part| matches!(part, Component::Normal(_)));
-    match below.filter(is_plain).and_then(Path::to_str).filter(|rest| !rest.is_empty()) {
-        Some(rest) => format!("{BELOW}{rest}"),
-        None => line.to_owned(),
-    }
+    let below = |data: &Path| {
+        let rest = Path::new(line.strip_prefix(FILE_KIND)?).strip_prefix(data).ok();
+        let rest = rest.filter(is_plain)?.to_str()?;
+        (!rest.is_empty()).then(|| format!("{BELOW}{rest}"))
+    };
+    let real = || below(&data.canonicalize().ok()?);
+    below(data).or_else(real).unwrap_or_else(|| line.to_owned())
 }
 
 /// The opposite.

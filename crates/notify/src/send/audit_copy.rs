@@ -58,24 +58,27 @@ struct Batch {
 }
 
 impl Sender {
-    /// Sends the audit log from these places on, all of it or an error; then some may have been taken.
+    /// Sends the audit log from these places on, all of it or an error; then some may have been taken. Where that went
+    /// wrong before it is one batch, `carefully`: a server that ends each connection after so many lines would be sent
+    /// the same ones for ever.
     pub(crate) async fn send_audit(
         &self,
         syslog: &Syslog,
-        log: &AuditLog,
-        places: &Places,
+        (log, places): (&AuditLog, &Places),
+        carefully: bool,
     ) -> Result<Sent, SendError> {
         let begun = Instant::now();
         let mut sent = Sent { places: *places, entries: 0, missing: 0 };
         let mut link = None;
         loop {
             let Batch { lines, sent: more, is_all } = self.batch(log, &sent.places);
+            let is_last = is_all || carefully && !mutants::is(Mutant::AllAgain);
             if !lines.is_empty() {
                 let link = match &mut link {
                     Some(link) => link,
                     none => none.insert(self.in_time(syslog, Link::open(syslog)).await?),
                 };
-                let refusal_time = if is_all { REFUSAL_TIME } else { DATAGRAMS_PAUSE };
+                let refusal_time = if is_last { REFUSAL_TIME } else { DATAGRAMS_PAUSE };
                 self.in_time(syslog, link.write(&lines, refusal_time)).await?;
             }
             sent = Sent {
@@ -83,10 +86,10 @@ impl Sender {
                 entries: sent.entries + more.entries,
                 missing: sent.missing + more.missing,
             };
-            if is_all || begun.elapsed() >= ROUND_TIME {
+            if is_last || begun.elapsed() >= ROUND_TIME {
                 if let Some(link) = link {
                     // While there is more, a server that leaves the connection open is waited for less.
-                    let end_time = if is_all { END_TIME } else { REFUSAL_TIME };
+                    let end_time = if is_last { END_TIME } else { REFUSAL_TIME };
                     self.in_time(syslog, link.end(end_time)).await?;
                 }
                 return Ok(sent);

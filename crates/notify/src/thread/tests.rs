@@ -326,6 +326,43 @@ fn log_in(logs: &Logs, count: u32) {
     }
 }
 
+/// It was sent the same lines again and again, and none that came after them.
+#[test]
+fn a_server_that_ends_connections_after_some_lines_gets_all_in_the_end() {
+    let data = tempfile::tempdir().unwrap();
+    let logs = Logs::open(data.path()).unwrap();
+    let (address, told) = server(|stream| {
+        let mut lines = std::io::BufReader::new(stream);
+        let mut text = String::new();
+        // What follows is not read: the connection is reset.
+        for _ in 0..120 {
+            let mut len = Vec::new();
+            _ = std::io::BufRead::read_until(&mut lines, b' ', &mut len);
+            let Ok(len) = String::from_utf8_lossy(&len).trim().parse() else { break };
+            let mut line = vec![0; len];
+            _ = std::io::Read::read_exact(&mut lines, &mut line);
+            text.push_str(&format!("{}\n", String::from_utf8_lossy(&line)));
+        }
+        text
+    });
+    logs.audit.change(change("/before"));
+    let notifier = start(data.path(), &logs, audit_to(address, true));
+    wait_until(|| notifier.statuses().all().contains_key("log"));
+    let count = 450;
+    (0..count).for_each(|n| logs.audit.change(change(&format!("/{n}"))));
+    let mut missing: std::collections::BTreeSet<String> =
+        (0..count).map(|n| format!("/{n}")).collect();
+    let begun = std::time::Instant::now();
+    while !missing.is_empty() {
+        assert!(begun.elapsed() < 2 * PATIENCE, "{} have not come", missing.len());
+        for path in changed(&told, 1) {
+            missing.remove(&path);
+        }
+    }
+    notifier.end();
+    logs.end();
+}
+
 #[test]
 fn a_change_does_not_wait_for_logins_and_all_of_those_come_without_a_pause() {
     let data = tempfile::tempdir().unwrap();

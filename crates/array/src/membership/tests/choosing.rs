@@ -338,3 +338,53 @@ fn the_last_holder_never_leaves_and_a_label_counts_when_all_active_disks_have_it
     let moved = [Event::HoldJournal(vec![DiskId(0), DiskId(1)]), out(&[3])];
     assert_eq!(after(&alone, &moved, 2).journal, [DiskId(0), DiskId(1)]);
 }
+
+/// Where it was opened, the disks that were put back lacked all from then on, and so did the right ones later.
+#[test]
+fn old_images_that_sets_need_are_refused_also_beside_disks_that_may_come_back() {
+    let image = fresh(5, 0);
+    let now = after(&after(&image, &[Event::Behind], 2), &[Event::Behind], 3);
+    let all = |set: &[u16], losses_max: usize| SetDisks { losses_max, ..mirror(set) };
+    let check = |there: &[u16], old: &[u16], losses_max: usize, accepts: bool| {
+        let labels = [carried(&now, there), carried(&image, old)].concat();
+        let opening = choose(&given(&labels), accepts).unwrap();
+        opening.check_old([all(&[0, 1, 2, 3, 4], losses_max)])
+    };
+    assert_eq!(check(&[0, 1, 2, 3], &[4], 1, false), Ok(()), "it is restored");
+    assert_eq!(check(&[0, 1, 2], &[3, 4], 2, false), Ok(()));
+    let refusal = check(&[0, 1, 2], &[3, 4], 1, false).unwrap_err();
+    let named = |refusal: &OpenRefusal, old: &str| refusal.to_string().contains(old);
+    assert!(named(&refusal, "(d3, d4) are older than d0, d1, d2,"), "{refusal}");
+    assert_eq!(check(&[0, 1, 2], &[3, 4], 1, true), Ok(()));
+    // The set cannot be read now, and could be when the missing ones are back.
+    let refusal = check(&[0], &[3, 4], 1, false).unwrap_err();
+    assert!(named(&refusal, "(d3, d4) are older than d0,"), "{refusal}");
+    assert!(check(&[0, 1, 2], &[4], 1, false).is_err(), "one is missing, and one is old");
+}
+
+/// What is in the head of an image that is cut short is none the newer for that.
+#[test]
+fn an_old_image_that_was_cut_short_is_old() {
+    let image = fresh(3, 0);
+    let now = after(&after(&image, &[Event::Behind], 2), &[Event::Behind], 3);
+    assert_eq!(lack_of(&image.for_disk(DiskId(1)), true, &now), Some(Lack::Old));
+    assert_eq!(lack_of(&now.for_disk(DiskId(1)), true, &now), Some(Lack::Cut));
+    let cut = |label: &Label| Found::Label {
+        label: Box::new(label.clone()),
+        rewrite: true,
+        is_cut: true,
+    };
+    let mut disks: Vec<_> = carried(&image, &[0, 1, 2])
+        .iter()
+        .map(|one| (format!("d{}", one.disk.0), cut(one)))
+        .collect();
+    assert!(choose(&disks, false).is_ok(), "nobody knows better");
+    let newer = after(&after(&fresh(4, 0), &[Event::Behind], 2), &[Event::Behind], 3);
+    for (disk, label) in disks.iter_mut().zip(carried(&fresh(4, 0), &[0, 1, 2])) {
+        disk.1 = cut(&label);
+    }
+    disks.extend(given(&carried(&newer, &[3])));
+    let refusal = choose(&disks, false).unwrap_err();
+    assert!(matches!(refusal, OpenRefusal::OldDisks { .. }), "{refusal}");
+    assert!(choose(&disks, true).unwrap().goes_back);
+}
