@@ -349,6 +349,81 @@ fn what_is_on_a_page_is_counted_and_nothing_else() {
     server.stop();
 }
 
+/// Reads until this has come.
+fn read_until(stream: &mut UnixStream, wanted: &str) -> String {
+    let (mut text, mut piece) = (String::new(), [0; 16 << 10]);
+    while !text.contains(wanted) {
+        let len = stream.read(&mut piece).expect("it goes on");
+        assert!(len > 0, "it has ended: {text}");
+        text.push_str(&String::from_utf8_lossy(&piece[..len]));
+    }
+    text
+}
+
+#[test]
+fn figures_are_asked_for_while_somebody_follows_them_and_no_sooner_than_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let (server, held) = serve(&socket, 4);
+    let asked = || held.lock().unwrap().len();
+    let wait_for = || {
+        while asked() == 0 {
+            thread::yield_now();
+        }
+        (held.lock().unwrap().remove(0).1)(Ok(Answer::Figures(Box::default())));
+    };
+    let mut stream = send(&socket, "/v1/figures/stream");
+    wait_for();
+    let begun = Instant::now();
+    let text = read_until(&mut stream, "}\n\n");
+    assert!(text.contains("event: figures\ndata: {\"latency_bounds_us\":["), "{text}");
+    assert!(text.to_ascii_lowercase().contains("content-type: text/event-stream"), "{text}");
+    while asked() == 0 {
+        thread::yield_now();
+    }
+    let took = begun.elapsed();
+    assert!((Duration::from_millis(900)..Duration::from_secs(5)).contains(&took), "{took:?}");
+    // Of one that is slow to answer no more is asked, and nobody is told that it lives.
+    stream.set_read_timeout(Some(Duration::from_millis(2500))).unwrap();
+    assert!(stream.read(&mut [0; 64]).is_err(), "there is nothing to tell");
+    assert_eq!(asked(), 1);
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    wait_for();
+    read_until(&mut stream, "}\n\n");
+
+    // They have places among those who follow events, and give them back.
+    let mut other = send(&socket, "/v1/figures/stream?interval_seconds=3600");
+    read_until(&mut other, "200 OK");
+    let (head, _) = whole(send(&socket, "/v1/figures/stream"));
+    assert!(head.starts_with("http/1.1 503 "), "{head}");
+    drop((stream, other));
+    thread::sleep(Duration::from_millis(500));
+    held.lock().unwrap().clear();
+    thread::sleep(Duration::from_millis(2500));
+    assert_eq!(asked(), 0, "nobody follows them");
+    let again = send(&socket, "/v1/figures/stream");
+    wait_for();
+    drop(again);
+    server.stop();
+}
+
+/// Why it ends is the last that is told.
+#[test]
+fn figures_that_are_not_there_end_what_is_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let (server, held) = serve(&socket, 4);
+    let stream = send(&socket, "/v1/figures/stream");
+    while held.lock().unwrap().is_empty() {
+        thread::yield_now();
+    }
+    (held.lock().unwrap().remove(0).1)(Err(RequestError::NoResult));
+    let (_, body) = whole(stream);
+    assert!(body.contains("event: problem\ndata: {"), "{body}");
+    assert!(body.contains("the work ended without a result: see elsewhere"), "{body}");
+    server.stop();
+}
+
 #[test]
 fn one_too_many_who_follows_events_is_told_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
