@@ -470,35 +470,65 @@ fn a_socket_is_taken_while_somebody_answers_there() {
     assert!(!is_taken(&socket));
 }
 
+/// A page with this body, and the way to the next one.
+fn page_of(link: &str, body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\n{link}content-length: {}\r\n\r\n{body}", body.len())
+}
+
+/// A member that is asked for these paths in their order.
+fn answer_in_turn(socket: &Path, answers: Vec<(&'static str, String)>) -> thread::JoinHandle<()> {
+    let listener = UnixListener::bind(socket).expect("a socket");
+    thread::spawn(move || {
+        for (path, answer) in answers {
+            let (mut stream, _) = listener.accept().expect("somebody asks");
+            let mut asked = [0; 4096];
+            let len = stream.read(&mut asked).expect("a request");
+            let asked = String::from_utf8_lossy(&asked[..len]).into_owned();
+            assert!(asked.starts_with(&format!("GET {path}")), "{asked}");
+            stream.write_all(answer.as_bytes()).expect("it is taken");
+        }
+    })
+}
+
+#[test]
+fn users_are_asked_for_page_by_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let users = |users: &[&str], mutual: &str| {
+        let user = |name: &str| serde_json::json!({"user": name, "usable": true});
+        let users: Vec<_> = users.iter().map(|name| user(name)).collect();
+        serde_json::json!({"users": users, "mutual": user(mutual)}).to_string()
+    };
+    let next = "link: </v1/chap?page=2>; rel=\"next\"\r\n";
+    let answers = vec![
+        ("/v1/chap ", page_of(next, &users(&["al", "bo"], "before"))),
+        ("/v1/chap?page=2 ", page_of("", &users(&["cy"], "now"))),
+    ];
+    let member = answer_in_turn(&socket, answers);
+    let all = Client::new(socket).chap_users().unwrap();
+    let names: Vec<&str> = all.users.iter().map(|user| user.user.as_str()).collect();
+    assert_eq!((names, all.mutual.unwrap().user.as_str()), (vec!["al", "bo", "cy"], "now"));
+    member.join().unwrap();
+}
+
 #[test]
 fn a_list_that_changes_between_two_pages_is_begun_again() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("s");
-    let listener = UnixListener::bind(&socket).unwrap();
     let page = |link: &str, jobs: &[JobInfo]| {
         let jobs: Vec<api::types::Job> = jobs.iter().cloned().map(Into::into).collect();
-        let body = serde_json::to_string(&jobs).unwrap();
-        format!("HTTP/1.1 200 OK\r\n{link}content-length: {}\r\n\r\n{body}", body.len())
+        page_of(link, &serde_json::to_string(&jobs).unwrap())
     };
     let next = "link: </v1/jobs?page=2>; rel=\"next\"\r\n";
     let gone = serde_json::to_string(&Problem::new(Code::PageGone, "it has changed")).unwrap();
     let gone = format!("HTTP/1.1 410 Gone\r\ncontent-length: {}\r\n\r\n{gone}", gone.len());
-    let answers = [
+    let answers = vec![
         ("/v1/jobs ", page(next, &[job(1)])),
         ("/v1/jobs?page=2 ", gone),
         ("/v1/jobs ", page(next, &[job(2)])),
         ("/v1/jobs?page=2 ", page("", &[job(3)])),
     ];
-    let member = thread::spawn(move || {
-        for (path, answer) in answers {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut asked = [0; 4096];
-            let len = stream.read(&mut asked).unwrap();
-            let asked = String::from_utf8_lossy(&asked[..len]).into_owned();
-            assert!(asked.starts_with(&format!("GET {path}")), "{asked}");
-            stream.write_all(answer.as_bytes()).unwrap();
-        }
-    });
+    let member = answer_in_turn(&socket, answers);
     let jobs = Client::new(socket).jobs().unwrap();
     assert_eq!(jobs.iter().map(|job| job.done_bytes).collect::<Vec<_>>(), [2, 3]);
     member.join().unwrap();

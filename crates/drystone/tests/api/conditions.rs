@@ -1,6 +1,6 @@
 //! Requests that depend on what was before: tags, keys and pages.
 
-use crate::common::member::Home;
+use crate::common::member::{Home, Member};
 use crate::http::{self, Reply};
 use crate::{ask, make};
 use serde_json::{Value, json};
@@ -227,6 +227,31 @@ fn a_request_that_is_sent_again_is_done_once() {
     member.stop();
 }
 
+/// Each page tells what volumes prove, and has the tag of all.
+fn pages_of_users(member: &Member<'_>) {
+    for user in ["al", "bo", "cy"] {
+        let body = json!({"user": user, "secret": "hush-hush-hush"});
+        assert_eq!(ask(member, "POST", "/v1/chap", Some(&body)).status, 204);
+    }
+    let mutual = json!({"user": "array", "secret": "one-more-secret"});
+    assert_eq!(ask(member, "PUT", "/v1/chap-mutual", Some(&mutual)).status, 204);
+    let whole = ask(member, "GET", "/v1/chap", None);
+    assert_eq!(next(&whole), None);
+    let (mut users, mut path) = (Vec::new(), Some("/v1/chap?limit=2".to_owned()));
+    while let Some(page) = path {
+        let reply = ask(member, "GET", &page, None);
+        let shown = reply.json();
+        assert_eq!(shown["mutual"]["user"], "array", "{shown}");
+        assert_eq!(reply.header("etag"), whole.header("etag"));
+        let on_it = shown["users"].as_array().expect("a list");
+        assert!((1..=2).contains(&on_it.len()), "{shown}");
+        users.extend(on_it.clone());
+        path = next(&reply);
+    }
+    assert_eq!(Value::from(users), whole.json()["users"]);
+    assert_eq!(ask(member, "GET", "/v1/chap?limit=0", None).problem(), "invalid");
+}
+
 #[test]
 fn long_lists_come_in_pages() {
     let home = Home::files(3, "128M");
@@ -246,6 +271,7 @@ fn long_lists_come_in_pages() {
     }
     assert_eq!(names, ["a", "b", "c", "d", "e"]);
     assert_eq!(next(&ask(&member, "GET", "/v1/volumes", None)), None);
+    pages_of_users(&member);
     for (query, code) in [
         ("limit=0", "invalid"),
         ("limit=1001", "invalid"),
