@@ -278,6 +278,37 @@ fn take(socket: &Path, key: &str, name: Option<&str>) -> Reply {
     http::ask(socket, "POST", "/v1/snapshots", &[&key], Some(&body))
 }
 
+/// It may make volumes and accounts, which are there when it comes again.
+#[test]
+fn a_change_of_the_configuration_that_is_sent_again_is_done_once() {
+    let home = Home::files(3, "128M");
+    let member = home.start(&[]);
+    let socket = home.socket();
+    let path = "/v1/configuration";
+    let tag = format!("if-match: {}", tag_of(&member, path));
+    let change = |name: &str, headers: &[&str]| {
+        let volume = json!({"name": name, "size_bytes": 1 << 20});
+        let body = json!({"new_volumes": [{"volume": volume}]});
+        http::ask(&socket, "PATCH", path, headers, Some(&body))
+    };
+    let keyed = [tag.as_str(), "idempotency-key: k"];
+    let first = change("a", &keyed);
+    assert_eq!(first.status, 204, "{}", first.text());
+    assert_eq!(change("a", &keyed).status, 204, "it is the same request");
+    assert_eq!(change("b", &keyed).problem(), "key-reused");
+    assert_eq!(change("a", &keyed[..1]).problem(), "changed");
+    assert_eq!(change("a", &[]).problem(), "name-taken");
+    // Other changes know no key: they are the same again by themselves, or their tag is another one.
+    make(&member, "c");
+    let share = |shared: bool| {
+        let body = json!({ "shared": shared });
+        let reply = http::ask(&socket, "PATCH", "/v1/volumes/c", &keyed[1..], Some(&body));
+        reply.json()["shared"] == json!(shared)
+    };
+    assert!(share(true) && share(false));
+    member.stop();
+}
+
 #[test]
 fn a_request_that_is_sent_again_is_done_once() {
     let home = Home::files(3, "128M");
