@@ -353,6 +353,81 @@ fn what_is_on_a_page_is_counted_and_nothing_else() {
     server.stop();
 }
 
+/// Reads until this has come.
+fn read_until(stream: &mut UnixStream, wanted: &str) -> String {
+    let (mut text, mut piece) = (String::new(), [0; 16 << 10]);
+    while !text.contains(wanted) {
+        let len = stream.read(&mut piece).expect("it goes on");
+        assert!(len > 0, "it has ended: {text}");
+        text.push_str(&String::from_utf8_lossy(&piece[..len]));
+    }
+    text
+}
+
+#[test]
+fn figures_are_asked_for_while_somebody_follows_them_and_no_sooner_than_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let (server, held) = serve(&socket, 4);
+    let asked = || held.lock().unwrap().len();
+    let wait_for = || {
+        while asked() == 0 {
+            thread::yield_now();
+        }
+        (held.lock().unwrap().remove(0).1)(Ok(Answer::Figures(Box::default())));
+    };
+    let mut stream = send(&socket, "/v1/figures/stream");
+    wait_for();
+    let begun = Instant::now();
+    let text = read_until(&mut stream, "}\n\n");
+    assert!(text.contains("event: figures\ndata: {\"latency_bounds_us\":["), "{text}");
+    assert!(text.to_ascii_lowercase().contains("content-type: text/event-stream"), "{text}");
+    while asked() == 0 {
+        thread::yield_now();
+    }
+    let took = begun.elapsed();
+    assert!((Duration::from_millis(900)..Duration::from_secs(5)).contains(&took), "{took:?}");
+    // Of one that is slow to answer no more is asked, and nobody is told that it lives.
+    stream.set_read_timeout(Some(Duration::from_millis(2500))).unwrap();
+    assert!(stream.read(&mut [0; 64]).is_err(), "there is nothing to tell");
+    assert_eq!(asked(), 1);
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    wait_for();
+    read_until(&mut stream, "}\n\n");
+
+    // They have places among those who follow events, and give them back.
+    let mut other = send(&socket, "/v1/figures/stream?interval_seconds=3600");
+    read_until(&mut other, "200 OK");
+    let (head, _) = whole(send(&socket, "/v1/figures/stream"));
+    assert!(head.starts_with("http/1.1 503 "), "{head}");
+    drop((stream, other));
+    thread::sleep(Duration::from_millis(500));
+    held.lock().unwrap().clear();
+    thread::sleep(Duration::from_millis(2500));
+    assert_eq!(asked(), 0, "nobody follows them");
+    let again = send(&socket, "/v1/figures/stream");
+    wait_for();
+    drop(again);
+    server.stop();
+}
+
+/// Why it ends is the last that is told.
+#[test]
+fn figures_that_are_not_there_end_what_is_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let (server, held) = serve(&socket, 4);
+    let stream = send(&socket, "/v1/figures/stream");
+    while held.lock().unwrap().is_empty() {
+        thread::yield_now();
+    }
+    (held.lock().unwrap().remove(0).1)(Err(RequestError::NoResult));
+    let (_, body) = whole(stream);
+    assert!(body.contains("event: problem\ndata: {"), "{body}");
+    assert!(body.contains("the work ended without a result: see elsewhere"), "{body}");
+    server.stop();
+}
+
 #[test]
 fn one_too_many_who_follows_events_is_told_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
@@ -399,35 +474,65 @@ fn a_socket_is_taken_while_somebody_answers_there() {
     assert!(!is_taken(&socket));
 }
 
+/// A page with this body, and the way to the next one.
+fn page_of(link: &str, body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\n{link}content-length: {}\r\n\r\n{body}", body.len())
+}
+
+/// A member that is asked for these paths in their order.
+fn answer_in_turn(socket: &Path, answers: Vec<(&'static str, String)>) -> thread::JoinHandle<()> {
+    let listener = UnixListener::bind(socket).expect("a socket");
+    thread::spawn(move || {
+        for (path, answer) in answers {
+            let (mut stream, _) = listener.accept().expect("somebody asks");
+            let mut asked = [0; 4096];
+            let len = stream.read(&mut asked).expect("a request");
+            let asked = String::from_utf8_lossy(&asked[..len]).into_owned();
+            assert!(asked.starts_with(&format!("GET {path}")), "{asked}");
+            stream.write_all(answer.as_bytes()).expect("it is taken");
+        }
+    })
+}
+
+#[test]
+fn users_are_asked_for_page_by_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let users = |users: &[&str], mutual: &str| {
+        let user = |name: &str| serde_json::json!({"user": name, "usable": true});
+        let users: Vec<_> = users.iter().map(|name| user(name)).collect();
+        serde_json::json!({"users": users, "mutual": user(mutual)}).to_string()
+    };
+    let next = "link: </v1/chap?page=2>; rel=\"next\"\r\n";
+    let answers = vec![
+        ("/v1/chap ", page_of(next, &users(&["al", "bo"], "before"))),
+        ("/v1/chap?page=2 ", page_of("", &users(&["cy"], "now"))),
+    ];
+    let member = answer_in_turn(&socket, answers);
+    let all = Client::new(socket).chap_users().unwrap();
+    let names: Vec<&str> = all.users.iter().map(|user| user.user.as_str()).collect();
+    assert_eq!((names, all.mutual.unwrap().user.as_str()), (vec!["al", "bo", "cy"], "now"));
+    member.join().unwrap();
+}
+
 #[test]
 fn a_list_that_changes_between_two_pages_is_begun_again() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("s");
-    let listener = UnixListener::bind(&socket).unwrap();
     let page = |link: &str, jobs: &[JobInfo]| {
         let jobs: Vec<api::types::Job> = jobs.iter().cloned().map(Into::into).collect();
-        let body = serde_json::to_string(&jobs).unwrap();
-        format!("HTTP/1.1 200 OK\r\n{link}content-length: {}\r\n\r\n{body}", body.len())
+        page_of(link, &serde_json::to_string(&jobs).unwrap())
     };
     let next = "link: </v1/jobs?page=2>; rel=\"next\"\r\n";
     let gone = serde_json::to_string(&Problem::new(Code::PageGone, "it has changed")).unwrap();
     let gone = format!("HTTP/1.1 410 Gone\r\ncontent-length: {}\r\n\r\n{gone}", gone.len());
-    let answers = [
+    let answers = vec![
         ("/v1/jobs ", page(next, &[job(1)])),
         ("/v1/jobs?page=2 ", gone),
         ("/v1/jobs ", page(next, &[job(2)])),
         ("/v1/jobs?page=2 ", page("", &[job(3)])),
     ];
-    let member = thread::spawn(move || {
-        for (path, answer) in answers {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut asked = [0; 4096];
-            let len = stream.read(&mut asked).unwrap();
-            let asked = String::from_utf8_lossy(&asked[..len]).into_owned();
-            assert!(asked.starts_with(&format!("GET {path}")), "{asked}");
-            stream.write_all(answer.as_bytes()).unwrap();
-        }
-    });
+    let member = answer_in_turn(&socket, answers);
     let jobs = Client::new(socket).jobs().unwrap();
     assert_eq!(jobs.iter().map(|job| job.done_bytes).collect::<Vec<_>>(), [2, 3]);
     member.join().unwrap();

@@ -179,7 +179,10 @@ impl Client {
 
     /// CHAP users, without their secrets.
     pub fn chap_users(&self) -> Result<ChapUsers> {
-        self.get("/v1/chap")
+        self.walk("/v1/chap", |all: &mut ChapUsers, more| {
+            all.users.extend(more.users);
+            all.mutual = more.mutual;
+        })
     }
 
     /// Adds a CHAP user.
@@ -424,24 +427,29 @@ impl Client {
         self.get("/v1/figures")
     }
 
-    /// All pages of a list. One that changes too much meanwhile is begun again.
+    /// All pages of a list.
     fn list<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>> {
+        self.walk(path, |all: &mut Vec<T>, more| all.extend(more))
+    }
+
+    /// All pages, which `join` puts together. A list that changes too much meanwhile is begun again.
+    fn walk<P: DeserializeOwned>(&self, path: &str, join: impl Fn(&mut P, P)) -> Result<P> {
         let is_gone = |error: &ClientError| matches!(error, ClientError::Problem(problem) if problem.code == Code::PageGone);
         for _ in 1..LIST_ATTEMPTS {
-            match self.pages(path) {
+            match self.pages(path, &join) {
                 Err(error) if is_gone(&error) => {}
                 outcome => return outcome,
             }
         }
-        self.pages(path)
+        self.pages(path, &join)
     }
 
-    fn pages<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>> {
-        let mut all = Vec::new();
-        let mut next = Some(path.to_owned());
+    fn pages<P: DeserializeOwned>(&self, path: &str, join: &impl Fn(&mut P, P)) -> Result<P> {
+        let first = self.call(&Sent::new(Method::GET, path))?;
+        let (mut all, mut next) = (self.read(&first.body)?, first.next);
         while let Some(path) = next {
             let reply = self.call(&Sent::new(Method::GET, &path))?;
-            all.extend(self.read::<Vec<T>>(&reply.body)?);
+            join(&mut all, self.read(&reply.body)?);
             next = reply.next;
         }
         Ok(all)

@@ -174,8 +174,8 @@ pub(super) async fn once(
     next: Next,
 ) -> Result<Response, Problem> {
     // What has no route does nothing once or twice, and pushes out no key.
-    let has_route = request.extensions().get::<MatchedPath>().is_some();
-    let is_meant = has_route && request.method() == Method::POST;
+    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let is_meant = route.is_some_and(|route| may_make(request.method(), route));
     if !is_meant || !request.headers().contains_key(IDEMPOTENCY_KEY) {
         return Ok(next.run(request).await);
     }
@@ -211,6 +211,11 @@ pub(super) async fn once(
             Ok(answer.into_response())
         }
     }
+}
+
+/// Whether it may make something, which is there when it comes again. All else is the same when it is done twice.
+fn may_make(method: &Method, route: &str) -> bool {
+    *method == Method::POST || (*method == Method::PATCH && route == "/v1/configuration")
 }
 
 async fn answer_of(response: Response) -> Result<Answer, Problem> {

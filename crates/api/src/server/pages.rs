@@ -11,8 +11,8 @@ use super::body::json;
 use super::tags::hash_of;
 use crate::problem::{Code, Problem};
 use crate::types::{
-    Account, AuditEntry, Connection, Destination, Disk, Event, Extent, Job, Policy, Schedule,
-    Snapshot, Token, Volume,
+    Account, AuditEntry, ChapUser, Connection, Destination, Disk, Event, Extent, Job, Policy,
+    Schedule, Snapshot, Token, Volume,
 };
 
 /// Things on a page, at most, and if nobody says how many.
@@ -63,6 +63,12 @@ impl Item for Account {
 impl Item for Token {
     fn key(&self) -> String {
         self.name.clone()
+    }
+}
+
+impl Item for ChapUser {
+    fn key(&self) -> String {
+        self.user.clone()
     }
 }
 
@@ -134,7 +140,11 @@ impl Cut {
 
     /// The page, made of these.
     pub(super) fn show<T: Serialize>(self, items: &[T]) -> Response {
-        let mut response = json(&items);
+        self.lead_on(json(&items))
+    }
+
+    /// A response that holds what is on it, with the way to the next one.
+    pub(super) fn lead_on(self, mut response: Response) -> Response {
         if let Some(link) = self.next {
             response.headers_mut().insert(LINK, link);
         }

@@ -51,6 +51,7 @@ const LEAST: &[(&str, &str, Role)] = &[
     ("GET", "/v1/events", ReadOnly),
     ("GET", "/v1/events/stream", ReadOnly),
     ("GET", "/v1/figures", ReadOnly),
+    ("GET", "/v1/figures/stream", ReadOnly),
     ("GET", "/v1/interface", ReadOnly),
     ("GET", "/v1/jobs", ReadOnly),
     ("GET", "/v1/jobs/stream", ReadOnly),

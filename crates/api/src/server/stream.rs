@@ -3,6 +3,7 @@
 //! Each event has a name and a line of JSON. `jobs` tells how the work does, whenever that changes;
 //! then comes one last event, `done` or `problem`. A comment comes every two seconds while there is
 //! nothing to tell: it is the member that gives this sign of life, not the thread that passes it on.
+//! `event` tells what happened and `figures` what hosts have had done; neither has an end of its own.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,11 +15,11 @@ use futures_util::stream::unfold;
 use member::Request;
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::app::{App, Coming, stopping};
 use crate::problem::Problem;
-use crate::types::{Event as Happened, Job, JobKind, Nothing, RunState};
+use crate::types::{Event as Happened, Figures, Job, JobKind, Nothing, RunState};
 
 /// How often a sign of life is passed on.
 const PULSE: Duration = Duration::from_secs(2);
@@ -104,7 +105,7 @@ impl Watched {
     }
 }
 
-/// How often it is looked whether there are new events.
+/// How often it is looked whether there are new events, and whether the member stops.
 const EVENTS_PAUSE: Duration = Duration::from_millis(250);
 
 /// Tells of events behind this number that are `wanted`, those to come too.
@@ -156,6 +157,47 @@ impl<W: Fn(&Happened) -> bool> Followed<W> {
     }
 }
 
+/// Tells the figures now, and again after each `interval`.
+pub(super) fn figures(app: Arc<App>, interval: Duration) -> Result<Response, Problem> {
+    let place = app.follows()?;
+    let measured = Measured { app, interval, due: Instant::now(), _place: place };
+    Ok(events(measured, Measured::next))
+}
+
+/// Figures that somebody follows. The member is asked for them when they are due and all that was told before has been
+/// taken: nothing is counted for one that has left, or does not read.
+struct Measured {
+    app: Arc<App>,
+    interval: Duration,
+    /// When they are told next.
+    due: Instant,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Measured {
+    async fn next(mut self) -> (Event, Option<Self>) {
+        let pulse = Instant::now() + PULSE;
+        loop {
+            if let Err(problem) = self.app.check_not_ending() {
+                return (named("problem", &problem), None);
+            }
+            let now = Instant::now();
+            if now >= self.due {
+                break;
+            }
+            if now >= pulse {
+                return (Event::default().comment(""), Some(self));
+            }
+            sleep_until(self.due.min(pulse).min(now + EVENTS_PAUSE)).await;
+        }
+        self.due = Instant::now() + self.interval;
+        match self.app.ask::<Figures>(Request::Figures).await {
+            Ok(figures) => (named("figures", &figures), Some(self)),
+            Err(problem) => (named("problem", &problem), None),
+        }
+    }
+}
+
 /// Tells how a run goes on; `done` and `problem` hold the run and why it failed.
 pub(super) fn run(app: &App, id: &str) -> Result<Response, Problem> {
     let (run, place) = (app.runs.find(id)?, app.follows()?);
@@ -180,7 +222,10 @@ pub(super) fn run(app: &App, id: &str) -> Result<Response, Problem> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use group::accounts::Logins;
+    use member::Answer;
     use member::events::{Event as Told, Kind, ObjectKind};
 
     use super::super::app::{Ask, Done, Follower};
@@ -229,5 +274,58 @@ mod tests {
             assert!(!format!("{comment:?}").contains("id:"), "that was all: {comment:?}");
         });
         assert!(heard > 2 * EVENTS_AT_ONCE);
+    }
+
+    /// Tells figures at once, and counts how often it was asked.
+    #[derive(Default)]
+    struct Counting(AtomicUsize);
+
+    impl Ask for Counting {
+        fn ask(&self, request: Request, _follower: Follower, done: Done) {
+            assert_eq!(request, Request::Figures);
+            self.0.fetch_add(1, Ordering::Relaxed);
+            done(Ok(Answer::Figures(Box::default())));
+        }
+
+        fn logins(&self) -> Option<Arc<Logins>> {
+            None
+        }
+    }
+
+    #[test]
+    fn figures_are_counted_once_an_interval_and_a_sign_of_life_comes_between() {
+        let dir = tempfile::tempdir().unwrap();
+        let member = Arc::new(Counting::default());
+        let asked = || member.0.load(Ordering::Relaxed);
+        let config = config(dir.path());
+        let app = App::new(member.clone(), &config, 1, crate::types::Interface::default());
+        let app = Arc::new(app);
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let place = app.follows().unwrap();
+            let (begun, interval) = (Instant::now(), Duration::from_secs(5));
+            let mut followed = Measured { app: app.clone(), interval, due: begun, _place: place };
+            for (name, at, times) in
+                [("figures", 0, 1), ("", 2, 1), ("", 4, 1), ("figures", 5, 2), ("", 7, 2)]
+            {
+                let (event, rest) = followed.next().await;
+                followed = rest.expect("it goes on");
+                let text = format!("{event:?}");
+                assert_eq!(text.contains("event: figures"), name == "figures", "{at} {text}");
+                assert_eq!((begun.elapsed().as_secs(), asked()), (at, times), "{text}");
+            }
+            // Whoever has taken nothing for long hears of one moment, not of all that went by.
+            tokio::time::sleep(4 * interval).await;
+            for times in [3, 3] {
+                let (_, rest) = followed.next().await;
+                followed = rest.expect("it goes on");
+                assert_eq!(asked(), times);
+            }
+            app.end();
+            let (event, rest) = followed.next().await;
+            assert!(rest.is_none() && format!("{event:?}").contains("stopping"), "{event:?}");
+        });
+        assert_eq!(asked(), 3);
     }
 }

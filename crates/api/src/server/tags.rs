@@ -75,7 +75,9 @@ pub(super) enum Kept {
     ChapUsers,
     /// A CHAP user by its name.
     ChapUser(String),
-    /// All disks: none of their changes asks for a tag.
+    /// A disk by its number or its name.
+    Disk(String),
+    /// All disks: one that is taken in has no tag yet.
     Disks,
     /// An account by its name.
     Account(String),
@@ -95,7 +97,7 @@ impl Kept {
             Self::Policy(_) | Self::ChapUsers | Self::ChapUser(_) => &[Family::Hosts],
             Self::Schedule(_) => &[Family::Schedules],
             Self::Destination(_) => &[Family::Destinations],
-            Self::Disks => &[Family::Disks],
+            Self::Disk(_) | Self::Disks => &[Family::Disks],
             Self::Account(_) | Self::Token(_) => &[Family::Logins],
             Self::Array => &[Family::Settings],
             Self::Configuration => &Family::ALL,
@@ -130,6 +132,10 @@ impl Kept {
                 Ok(app.ask::<ChapUsers>(Request::Chap(ChapRequest::List)).await?.tag())
             }
             Self::ChapUser(user) => Ok(find_user(app, user).await?.tag()),
+            Self::Disk(word) => {
+                let request = DiskRequest::Show { disk: word.clone() };
+                Ok(app.ask::<Disk>(Request::Disk(request)).await?.tag())
+            }
             Self::Disks => {
                 let disks: List<Disk> = app.ask(Request::Disk(DiskRequest::List)).await?;
                 Ok(hash_of_value(&disks.0.iter().map(Tagged::tag).collect::<Vec<_>>()))

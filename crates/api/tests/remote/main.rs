@@ -43,7 +43,7 @@ impl Changing {
     }
 }
 
-/// Answers about jobs, follows them without an end, leaves the revocation of one token to a test, shows accounts,
+/// Answers about jobs and figures, follows jobs without an end, leaves the revocation of one token to a test, shows accounts,
 /// tokens and a CHAP user, says that changes of those are done, and does nothing else.
 struct Fake {
     logins: Changing,
@@ -91,6 +91,7 @@ impl Ask for Fake {
             Request::Watch { .. } => {
                 self.held.lock().expect("no test has failed").push((follower, done));
             }
+            Request::Figures => done(Ok(Answer::Figures(Box::default()))),
             Request::Account(AccountRequest::List) => done(Ok(Answer::Accounts(self.accounts()))),
             Request::Account(AccountRequest::Set { .. }) => {
                 done(Ok(Answer::Account(self.accounts().remove(0))));

@@ -138,19 +138,20 @@ fn while_the_settings_cannot_be_read_nobody_is_let_in_and_nobody_is_punished() {
 #[test]
 fn what_is_followed_ends_with_the_right_to_follow_it() {
     let served = Served::begin();
-    let follow = |login: &str| {
+    let follow = |path: &str, login: &str| {
         let mut stream = tls(served.address, 1);
-        let request = request("GET", "/v1/jobs/stream", &[login], "");
+        let request = request("GET", path, &[login], "");
         stream.write_all(request.as_bytes()).unwrap();
         assert_eq!(status(&head(&mut stream)), 200);
         stream
     };
     let streams = [
-        follow(&bearer(&token(Role::ReadOnly))),
-        follow(&bearer(&token(Role::Operator))),
-        follow(&basic("ada", PASSWORD)),
+        follow("/v1/jobs/stream", &bearer(&token(Role::ReadOnly))),
+        follow("/v1/figures/stream", &bearer(&token(Role::ReadOnly))),
+        follow("/v1/jobs/stream", &bearer(&token(Role::Operator))),
+        follow("/v1/jobs/stream", &basic("ada", PASSWORD)),
     ];
-    let mut stays = follow(&bearer(&token(Role::Administrator)));
+    let mut stays = follow("/v1/jobs/stream", &bearer(&token(Role::Administrator)));
     thread::sleep(Duration::from_millis(1500));
     let begun = Instant::now();
     served.logins.change(|all| {

@@ -1,6 +1,6 @@
 //! Requests that depend on what was before: tags, keys and pages.
 
-use crate::common::member::Home;
+use crate::common::member::{Home, Member};
 use crate::http::{self, Reply};
 use crate::{ask, make};
 use serde_json::{Value, json};
@@ -102,6 +102,99 @@ fn a_schedule_is_made_once_and_changed_as_it_was_read() {
     member.stop();
 }
 
+/// What it was read as: of a volume, a snapshot or a disk.
+fn tag_of(member: &Member<'_>, path: &str) -> String {
+    ask(member, "GET", path, None).header("etag").expect("a tag").to_owned()
+}
+
+/// Asks for what cannot be undone, of a thing as somebody read it.
+fn post_if(member: &Member<'_>, path: &str, tag: &str, body: Option<&Value>) -> Reply {
+    http::ask(&member.home.socket(), "POST", path, &[&format!("if-match: {tag}")], body)
+}
+
+#[test]
+fn what_cannot_be_undone_is_done_to_what_was_read() {
+    let home = Home::files(4, "256M");
+    let member = home.start(&[]);
+    let refused = |path: &str, tag: &str, body: Option<&Value>| {
+        let reply = post_if(&member, path, tag, body);
+        assert_eq!((reply.status, reply.problem().as_str()), (412, "changed"), "{path}");
+    };
+    let served = tag_of_made(&member, "a");
+    assert_eq!(offline(&member, "a").status, 200);
+    assert_eq!(ask(&member, "DELETE", "/v1/volumes/a", None).status, 204);
+    refused("/v1/volumes/a/undelete", &served, None);
+    refused("/v1/volumes/a/purge", &served, None);
+    let deleted = tag_of(&member, "/v1/volumes/a");
+    let back = post_if(&member, "/v1/volumes/a/undelete", &deleted, None);
+    assert_eq!(back.status, 200, "{}", back.text());
+    // Somebody has taken it back since: this is another's volume again, whatever is in the recycle bin next.
+    refused("/v1/volumes/a/purge", &deleted, None);
+    assert_eq!(post_if(&member, "/v1/volumes/a/purge", "*", None).problem(), "not-in-recycle-bin");
+    assert_eq!(ask(&member, "DELETE", "/v1/volumes/a", None).status, 204);
+    assert_eq!(post_if(&member, "/v1/volumes/a/purge", &deleted, None).status, 204);
+
+    // The snapshot of this name is another one by now.
+    make(&member, "b");
+    let take = || {
+        let taken = json!({"volumes": ["b"], "name": "s"});
+        assert_eq!(ask(&member, "POST", "/v1/snapshots", Some(&taken)).status, 201);
+        tag_of(&member, "/v1/snapshots/b/s")
+    };
+    let first = take();
+    assert_eq!(ask(&member, "DELETE", "/v1/snapshots/b/s", None).status, 204);
+    settled(&member);
+    let second = take();
+    assert_eq!(offline(&member, "b").status, 200);
+    refused("/v1/snapshots/b/s/rollback", &first, None);
+    assert_eq!(post_if(&member, "/v1/snapshots/b/s/rollback", &second, None).status, 204);
+    disks_as_read(&member);
+    member.stop();
+}
+
+fn tag_of_made(member: &Member<'_>, name: &str) -> String {
+    make(member, name).header("etag").expect("a tag").to_owned()
+}
+
+fn offline(member: &Member<'_>, name: &str) -> Reply {
+    let offline = json!({"online": false});
+    ask(member, "PATCH", &format!("/v1/volumes/{name}"), Some(&offline))
+}
+
+/// Waits for the end of what goes on by itself.
+fn settled(member: &Member<'_>) {
+    let jobs = ask(member, "GET", "/v1/jobs/stream", None);
+    assert!(jobs.text().contains("event: done"), "{}", jobs.text());
+}
+
+/// A disk goes by its number or its name, and has one tag.
+fn disks_as_read(member: &Member<'_>) {
+    settled(member);
+    let by = json!({"by": format!("{}:256M", member.home.path("new").display())});
+    for (path, body) in [
+        ("/v1/disks/disk-1/fail", None),
+        ("/v1/disks/1/retire", None),
+        ("/v1/disks/1/replace", Some(by.clone())),
+    ] {
+        let refused = post_if(member, path, "\"stale\"", body.as_ref());
+        assert_eq!((refused.status, refused.problem().as_str()), (412, "changed"), "{path}");
+    }
+    let none = post_if(member, "/v1/disks/none/fail", "*", None);
+    assert_eq!(none.problem(), "no-such-disk");
+    let online = tag_of(member, "/v1/disks/1");
+    assert_eq!(tag_of(member, "/v1/disks/disk-1"), online);
+    let tag = tag_of(member, "/v1/disks/0");
+    let replaced = post_if(member, "/v1/disks/disk-0/replace", &tag, Some(&by));
+    assert_eq!(replaced.status, 200, "{}", replaced.text());
+    settled(member);
+    let failed = post_if(member, "/v1/disks/disk-1/fail", &online, None);
+    assert_eq!(failed.status, 200, "{}", failed.text());
+    // Whoever read that it works does not retire what has failed since.
+    let refused = post_if(member, "/v1/disks/1/retire", &online, None);
+    assert_eq!(refused.problem(), "changed", "{}", refused.text());
+    assert_eq!(post_if(member, "/v1/disks/2/clear", "*", None).problem(), "invalid");
+}
+
 /// It would be done whatever the thing is now.
 #[test]
 fn a_condition_that_is_not_looked_at_is_refused() {
@@ -112,7 +205,7 @@ fn a_condition_that_is_not_looked_at_is_refused() {
     let tag = ["if-match: \"stale\""];
     for (path, body) in [
         ("/v1/volumes", Some(json!({"name": "b", "size_bytes": 1 << 20}))),
-        ("/v1/volumes/a/undelete", None),
+        ("/v1/volumes/a/reservations/clear", None),
         ("/v1/array/scrub", None),
     ] {
         let refused = http::ask(&socket, "POST", path, &tag, body.as_ref());
@@ -185,6 +278,37 @@ fn take(socket: &Path, key: &str, name: Option<&str>) -> Reply {
     http::ask(socket, "POST", "/v1/snapshots", &[&key], Some(&body))
 }
 
+/// It may make volumes and accounts, which are there when it comes again.
+#[test]
+fn a_change_of_the_configuration_that_is_sent_again_is_done_once() {
+    let home = Home::files(3, "128M");
+    let member = home.start(&[]);
+    let socket = home.socket();
+    let path = "/v1/configuration";
+    let tag = format!("if-match: {}", tag_of(&member, path));
+    let change = |name: &str, headers: &[&str]| {
+        let volume = json!({"name": name, "size_bytes": 1 << 20});
+        let body = json!({"new_volumes": [{"volume": volume}]});
+        http::ask(&socket, "PATCH", path, headers, Some(&body))
+    };
+    let keyed = [tag.as_str(), "idempotency-key: k"];
+    let first = change("a", &keyed);
+    assert_eq!(first.status, 204, "{}", first.text());
+    assert_eq!(change("a", &keyed).status, 204, "it is the same request");
+    assert_eq!(change("b", &keyed).problem(), "key-reused");
+    assert_eq!(change("a", &keyed[..1]).problem(), "changed");
+    assert_eq!(change("a", &[]).problem(), "name-taken");
+    // Other changes know no key: they are the same again by themselves, or their tag is another one.
+    make(&member, "c");
+    let share = |shared: bool| {
+        let body = json!({ "shared": shared });
+        let reply = http::ask(&socket, "PATCH", "/v1/volumes/c", &keyed[1..], Some(&body));
+        reply.json()["shared"] == json!(shared)
+    };
+    assert!(share(true) && share(false));
+    member.stop();
+}
+
 #[test]
 fn a_request_that_is_sent_again_is_done_once() {
     let home = Home::files(3, "128M");
@@ -227,6 +351,31 @@ fn a_request_that_is_sent_again_is_done_once() {
     member.stop();
 }
 
+/// Each page tells what volumes prove, and has the tag of all.
+fn pages_of_users(member: &Member<'_>) {
+    for user in ["al", "bo", "cy"] {
+        let body = json!({"user": user, "secret": "hush-hush-hush"});
+        assert_eq!(ask(member, "POST", "/v1/chap", Some(&body)).status, 204);
+    }
+    let mutual = json!({"user": "array", "secret": "one-more-secret"});
+    assert_eq!(ask(member, "PUT", "/v1/chap-mutual", Some(&mutual)).status, 204);
+    let whole = ask(member, "GET", "/v1/chap", None);
+    assert_eq!(next(&whole), None);
+    let (mut users, mut path) = (Vec::new(), Some("/v1/chap?limit=2".to_owned()));
+    while let Some(page) = path {
+        let reply = ask(member, "GET", &page, None);
+        let shown = reply.json();
+        assert_eq!(shown["mutual"]["user"], "array", "{shown}");
+        assert_eq!(reply.header("etag"), whole.header("etag"));
+        let on_it = shown["users"].as_array().expect("a list");
+        assert!((1..=2).contains(&on_it.len()), "{shown}");
+        users.extend(on_it.clone());
+        path = next(&reply);
+    }
+    assert_eq!(Value::from(users), whole.json()["users"]);
+    assert_eq!(ask(member, "GET", "/v1/chap?limit=0", None).problem(), "invalid");
+}
+
 #[test]
 fn long_lists_come_in_pages() {
     let home = Home::files(3, "128M");
@@ -246,6 +395,7 @@ fn long_lists_come_in_pages() {
     }
     assert_eq!(names, ["a", "b", "c", "d", "e"]);
     assert_eq!(next(&ask(&member, "GET", "/v1/volumes", None)), None);
+    pages_of_users(&member);
     for (query, code) in [
         ("limit=0", "invalid"),
         ("limit=1001", "invalid"),

@@ -472,6 +472,23 @@ fn work(tour: &mut Tour<'_>) {
     tour.refused("PATCH", "/v1/array", Some(too_much), 422, "invalid");
 
     tour.call("GET", "/v1/figures", None, 200);
+    for (query, status, code) in [
+        ("interval_seconds=0", 422, "invalid"),
+        ("interval_seconds=3601", 422, "invalid"),
+        ("interval_seconds=0.5", 400, "bad-request"),
+        ("interval=1", 400, "bad-request"),
+    ] {
+        tour.refused("GET", &format!("/v1/figures/stream?{query}"), None, status, code);
+    }
+    let told = followed(tour, "/v1/figures/stream?interval_seconds=1", |heard| {
+        heard.matches("}\n\n").count() >= 2
+    });
+    let mut told = events(&told).into_iter();
+    let (name, first) = told.next().expect("the first come at once");
+    assert_eq!((name.as_str(), &first["volumes"][0]["volume"]), ("figures", &json!("a")));
+    let cpu = |figures: &Value| figures["cores"][0]["cpu_us"].as_u64().expect("a number");
+    let (_, second) = told.next().expect("and others");
+    assert!(cpu(&second) > cpu(&first), "{second}");
     let figures = tour.call("GET", "/metrics", None, 200).text();
     for line in [
         "# TYPE drystone_array_size_bytes gauge",
@@ -543,23 +560,29 @@ fn records(tour: &mut Tour<'_>) {
 /// Events from a number on, as far as they are there; then the connection is closed.
 fn follow(tour: &mut Tour<'_>, wanted: &[Value]) {
     let path = format!("/v1/events/stream?from={}", wanted[0]["number"]);
+    let ids = |heard: &str| heard.lines().filter(|line| line.starts_with("id: ")).count();
+    let heard = followed(tour, &path, |heard| ids(heard) >= wanted.len()).text();
+    for event in wanted {
+        assert!(heard.contains(&format!("\nid: {}\n", event["number"])), "{event} {heard}");
+    }
+}
+
+/// What is told of a stream that has no end, up to where it `is_enough`; then the connection is closed.
+fn followed(tour: &mut Tour<'_>, path: &str, is_enough: impl Fn(&str) -> bool) -> Reply {
     let mut stream = http::connect(&tour.member.home.socket());
     let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
     stream.write_all(head.as_bytes()).expect("it is taken");
     let mut heard = String::new();
-    let ids = |heard: &str| heard.lines().filter(|line| line.starts_with("id: ")).count();
     let mut bytes = [0; 4096];
-    while ids(&heard) < wanted.len() {
+    while !is_enough(&heard) {
         let len = stream.read(&mut bytes).expect("it goes on");
         assert!(len > 0, "it has ended: {heard}");
         heard.push_str(&String::from_utf8_lossy(&bytes[..len]));
     }
-    for event in wanted {
-        assert!(heard.contains(&format!("\nid: {}\n", event["number"])), "{event} {heard}");
-    }
     let (head, body) = heard.split_once("\r\n\r\n").expect("a head");
-    let reply = http::Reply::of(head, body);
-    tour.document.check("GET", &path, &reply);
+    let reply = Reply::of(head, body);
+    tour.document.check("GET", path, &reply);
+    reply
 }
 
 fn disks(tour: &mut Tour<'_>) {

@@ -1,15 +1,18 @@
 //! `/v1/chap` and `/v1/chap-mutual`. Secrets come in here and never go out.
 
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::http::header::ETAG;
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
 use member::{ChapRequest, Request};
 
 use super::described::{ChangeRefusals, IdempotencyKey, IfMatch, Refusals};
+use super::volumes::PageQuery;
 use super::{Shared, tagged};
 use crate::problem::{Code, Problem};
-use crate::server::body::{Named, SentSecret};
-use crate::server::tags::{Kept, Wanted, find_user};
+use crate::server::body::{Asked, Named, SentSecret, json};
+use crate::server::pages::cut;
+use crate::server::tags::{Kept, Tagged, Wanted, find_user, header};
 use crate::types::{ChapUser, ChapUsers, Login, NewSecret, Nothing, Secret};
 
 /// The longest secret.
@@ -17,18 +20,26 @@ const SECRET_BYTES_MAX: usize = 255;
 
 /// List CHAP users
 ///
-/// Without their secrets, which are never shown.
+/// Without their secrets, which are never shown. Each page tells what volumes prove, and has the tag of all users.
 #[utoipa::path(
-    get, path = "/v1/chap", tag = "access",
+    get, path = "/v1/chap", tag = "access", params(PageQuery),
     responses(
         (status = 200, description = "The users.", body = ChapUsers,
-         headers(("ETag" = String, description = "Their tag, and that of what volumes prove."))),
+         headers(("ETag" = String, description = "Their tag, and that of what volumes prove."),
+                 ("Link" = String, description = "The next page, if there is one."))),
         Refusals,
     ),
 )]
-pub(super) async fn list_chap_users(State(app): Shared) -> Result<Response, Problem> {
-    let users: ChapUsers = app.ask(Request::Chap(ChapRequest::List)).await?;
-    Ok(tagged(StatusCode::OK, &users))
+pub(super) async fn list_chap_users(
+    State(app): Shared,
+    Asked(query): Asked<PageQuery>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let all: ChapUsers = app.ask(Request::Chap(ChapRequest::List)).await?;
+    let cut = cut(&all.users, query.page(), &uri)?;
+    let tag = [(ETAG, header(&all.tag()))];
+    let shown = ChapUsers { users: all.users[cut.range()].to_vec(), mutual: all.mutual };
+    Ok(cut.lead_on((tag, json(&shown)).into_response()))
 }
 
 /// Show a CHAP user

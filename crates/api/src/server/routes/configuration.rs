@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use member::{AccountToDo, ConfigurationRequest, Request};
 
-use super::described::{ChangeRefusals, IfMatch, Refusals};
+use super::described::{ChangeRefusals, IdempotencyKey, IfMatch, Refusals};
 use super::{Shared, tagged};
 use crate::problem::{Code, Problem};
 use crate::server::app::App;
@@ -39,7 +39,7 @@ pub(super) async fn show_configuration(State(app): Shared) -> Result<Response, P
 /// read-ahead, online and size follow: those are not taken back if one of them fails, and the answer says which did.
 #[utoipa::path(
     patch, path = "/v1/configuration", tag = "access", request_body = ConfigurationChange,
-    params(IfMatch),
+    params(IfMatch, IdempotencyKey),
     responses((status = 204, description = "It is so."), ChangeRefusals),
 )]
 pub(super) async fn change_configuration(

@@ -1,6 +1,8 @@
 //! `/v1/disks`. In a path a disk goes by its number or the last part of its name; a whole name that is
 //! a path is asked for with `?disk=`.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
@@ -9,13 +11,13 @@ use member::{DiskRequest, Request, RequestError};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::described::{ChangeRefusals, IdempotencyKey, Refusals};
+use super::described::{ChangeRefusals, IdempotencyKey, IfMatch, Refusals};
 use super::{Shared, tagged};
 use crate::problem::{Code, Problem};
 use crate::server::app::App;
 use crate::server::body::{Asked, Named, Sent, json};
 use crate::server::pages::{Page, page};
-use crate::server::tags::Kept;
+use crate::server::tags::{Kept, Tag, Wanted};
 use crate::types::{Disk, DiskFailure, DiskReplacement, List, NewDisk};
 
 /// Which disks.
@@ -65,7 +67,7 @@ pub(super) async fn add_disk(
     State(app): Shared,
     Sent(NewDisk { disk, journal }): Sent<NewDisk>,
 ) -> Result<Response, Problem> {
-    let disks = change(&app, DiskRequest::Add { disk, journal }).await?;
+    let disks = change(&app, Kept::Disks, None, DiskRequest::Add { disk, journal }).await?;
     Ok((StatusCode::CREATED, json(&disks)).into_response())
 }
 
@@ -94,32 +96,36 @@ pub(super) async fn show_disk(
 #[utoipa::path(
     post, path = "/v1/disks/{disk}/replace", tag = "disks", request_body = DiskReplacement,
     params(("disk" = String, Path, description = "Its number, or the last part of its name."),
-           IdempotencyKey),
+           IfMatch, IdempotencyKey),
     responses((status = 200, description = "All disks.", body = Vec<Disk>), ChangeRefusals),
 )]
 pub(super) async fn replace_disk(
     State(app): Shared,
     Named(disk): Named<String>,
+    Wanted(tag): Wanted,
     Sent(DiskReplacement { by }): Sent<DiskReplacement>,
 ) -> Result<Response, Problem> {
     let disk = word(&app, disk)?;
-    Ok(json(&change(&app, DiskRequest::Replace { disk, by }).await?))
+    let kept = Kept::Disk(disk.clone());
+    Ok(json(&change(&app, kept, tag, DiskRequest::Replace { disk, by }).await?))
 }
 
 /// Treat a disk as failed
 #[utoipa::path(
     post, path = "/v1/disks/{disk}/fail", tag = "disks", request_body = DiskFailure,
     params(("disk" = String, Path, description = "Its number, or the last part of its name."),
-           IdempotencyKey),
+           IfMatch, IdempotencyKey),
     responses((status = 200, description = "All disks.", body = Vec<Disk>), ChangeRefusals),
 )]
 pub(super) async fn fail_disk(
     State(app): Shared,
     Named(disk): Named<String>,
+    Wanted(tag): Wanted,
     Sent(DiskFailure { accept_loss }): Sent<DiskFailure>,
 ) -> Result<Response, Problem> {
     let disk = word(&app, disk)?;
-    Ok(json(&change(&app, DiskRequest::Fail { disk, accept_loss }).await?))
+    let kept = Kept::Disk(disk.clone());
+    Ok(json(&change(&app, kept, tag, DiskRequest::Fail { disk, accept_loss }).await?))
 }
 
 /// Move the data of a disk elsewhere, then let it go
@@ -128,15 +134,17 @@ pub(super) async fn fail_disk(
 #[utoipa::path(
     post, path = "/v1/disks/{disk}/retire", tag = "disks",
     params(("disk" = String, Path, description = "Its number, or the last part of its name."),
-           IdempotencyKey),
+           IfMatch, IdempotencyKey),
     responses((status = 200, description = "All disks.", body = Vec<Disk>), ChangeRefusals),
 )]
 pub(super) async fn retire_disk(
     State(app): Shared,
     Named(disk): Named<String>,
+    Wanted(tag): Wanted,
 ) -> Result<Response, Problem> {
     let disk = word(&app, disk)?;
-    Ok(json(&change(&app, DiskRequest::Retire { disk }).await?))
+    let kept = Kept::Disk(disk.clone());
+    Ok(json(&change(&app, kept, tag, DiskRequest::Retire { disk }).await?))
 }
 
 /// Let a disk that is retiring stay
@@ -151,7 +159,8 @@ pub(super) async fn cancel_retire(
     Named(disk): Named<String>,
 ) -> Result<Response, Problem> {
     let disk = word(&app, disk)?;
-    Ok(json(&change(&app, DiskRequest::CancelRetire { disk }).await?))
+    let kept = Kept::Disk(disk.clone());
+    Ok(json(&change(&app, kept, None, DiskRequest::CancelRetire { disk }).await?))
 }
 
 /// Forgive the errors of a disk
@@ -166,10 +175,16 @@ pub(super) async fn clear_disk(
     Named(disk): Named<String>,
 ) -> Result<Response, Problem> {
     let disk = word(&app, disk)?;
-    Ok(json(&change(&app, DiskRequest::Clear { disk }).await?))
+    let kept = Kept::Disk(disk.clone());
+    Ok(json(&change(&app, kept, None, DiskRequest::Clear { disk }).await?))
 }
 
-async fn change(app: &std::sync::Arc<App>, request: DiskRequest) -> Result<Vec<Disk>, Problem> {
+async fn change(
+    app: &Arc<App>,
+    kept: Kept,
+    tag: Option<Tag>,
+    request: DiskRequest,
+) -> Result<Vec<Disk>, Problem> {
     if let DiskRequest::Add { disk: path, .. } | DiskRequest::Replace { by: path, .. } = &request
         && !is_a_path(path)
     {
@@ -177,7 +192,7 @@ async fn change(app: &std::sync::Arc<App>, request: DiskRequest) -> Result<Vec<D
                         slashes, without control characters";
         return Err(Problem::new(Code::Invalid, sentence));
     }
-    let List(disks) = app.change(Kept::Disks, None, Request::Disk(request)).await?;
+    let List(disks) = app.change(kept, tag, Request::Disk(request)).await?;
     Ok(disks)
 }
 

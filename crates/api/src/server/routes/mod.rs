@@ -112,6 +112,7 @@ fn all() -> OpenApiRouter<Arc<App>> {
         ))
         .routes(routes!(destinations::test_destination))
         .routes(routes!(figures::show_figures))
+        .routes(routes!(figures::follow_figures))
         .routes(routes!(accounts::list_accounts, accounts::add_account))
         .routes(routes!(accounts::show_account, accounts::change_account, accounts::remove_account))
         .routes(routes!(configuration::show_configuration, configuration::change_configuration))

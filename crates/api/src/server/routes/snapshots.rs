@@ -177,20 +177,22 @@ pub(super) async fn delete_snapshot(
 
 /// Give a volume the contents of a snapshot
 ///
-/// The volume must be offline. What it got since is given up.
+/// The volume must be offline. What it got since is given up. The tag is that of the snapshot.
 #[utoipa::path(
     post, path = "/v1/snapshots/{volume}/{name}/rollback", tag = "snapshots",
     params(("volume" = String, Path, description = "The volume."),
-           ("name" = String, Path, description = "The snapshot."), IdempotencyKey),
+           ("name" = String, Path, description = "The snapshot."), IfMatch,
+           IdempotencyKey),
     responses((status = 204, description = "The volume holds what it held."), ChangeRefusals),
 )]
 pub(super) async fn roll_back(
     State(app): Shared,
     Named((volume, name)): Named<(String, String)>,
+    Wanted(tag): Wanted,
 ) -> Result<StatusCode, Problem> {
-    let kept = Kept::Volume(volume.clone());
+    let kept = Kept::Snapshot(volume.clone(), name.clone());
     let request = Request::Snapshot(SnapshotRequest::Rollback { volume, name });
-    app.change::<Nothing>(kept, None, request).await?;
+    app.change::<Nothing>(kept, tag, request).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

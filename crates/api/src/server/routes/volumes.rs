@@ -163,7 +163,7 @@ pub(super) async fn delete_volume(
 /// Take a volume out of the recycle bin
 #[utoipa::path(
     post, path = "/v1/volumes/{name}/undelete", tag = "volumes",
-    params(("name" = String, Path, description = "The volume."), IdempotencyKey),
+    params(("name" = String, Path, description = "The volume."), IfMatch, IdempotencyKey),
     responses(
         (status = 200, description = "The volume.", body = Volume,
          headers(("ETag" = String, description = "Its tag."))),
@@ -173,10 +173,11 @@ pub(super) async fn delete_volume(
 pub(super) async fn undelete_volume(
     State(app): Shared,
     Named(name): Named<String>,
+    Wanted(tag): Wanted,
 ) -> Result<Response, Problem> {
     let kept = Kept::Volume(name.clone());
     let request = Request::Volume(VolumeRequest::Undelete { name });
-    let back: Volume = app.change(kept, None, request).await?;
+    let back: Volume = app.change(kept, tag, request).await?;
     Ok(tagged(StatusCode::OK, &back))
 }
 
@@ -185,16 +186,17 @@ pub(super) async fn undelete_volume(
 /// Its space comes back in the background: see the jobs of kind `delete`.
 #[utoipa::path(
     post, path = "/v1/volumes/{name}/purge", tag = "volumes",
-    params(("name" = String, Path, description = "The volume."), IdempotencyKey),
+    params(("name" = String, Path, description = "The volume."), IfMatch, IdempotencyKey),
     responses((status = 204, description = "It is gone."), ChangeRefusals),
 )]
 pub(super) async fn purge_volume(
     State(app): Shared,
     Named(name): Named<String>,
+    Wanted(tag): Wanted,
 ) -> Result<StatusCode, Problem> {
     let kept = Kept::Volume(name.clone());
     let request = Request::Volume(VolumeRequest::Purge { name });
-    app.change::<Nothing>(kept, None, request).await?;
+    app.change::<Nothing>(kept, tag, request).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
