@@ -17,6 +17,8 @@ packages_test=("${packages_run[@]}"
   chromium                                             # reports of the lab, as a browser shows them
   systemd                                              # systemd-analyze looks at the units
   curl                                                 # the examples of docs/api.md
+  prometheus                                           # promtool looks at metrics and at rules for alerts
+  python3-venv                                         # for the linter of docs/openapi.json
   fio jq)
 packages_bench=("${packages_run[@]}" libiscsi-bin qemu-utils qemu-block-extra fio jq tgt istgt
   btrfs-progs util-linux)
@@ -26,7 +28,7 @@ packages_fuzz=("${packages_run[@]}" g++)               # libFuzzer is C++
 
 # Daemons among them that Debian starts on install; here each test starts its own.
 # As PACKAGE:SERVICE.
-services=(tgt:tgt istgt:istgt etcd-server:etcd)
+services=(tgt:tgt istgt:istgt etcd-server:etcd prometheus:prometheus)
 
 die() {
   echo "setup: $*" >&2
@@ -111,6 +113,21 @@ install_cargo_fuzz() {
   fi
 }
 
+# Puts the linter of docs/openapi.json beside what cargo builds, of the versions that scripts/openapi-lint.txt pins.
+# That list is left in it as a mark that it is whole.
+install_openapi_lint() {
+  local pins=scripts/openapi-lint.txt dir
+  dir=$(scripts/target-dir.sh)/openapi-lint
+  if cmp --silent "$pins" "$dir/installed.txt"; then return; fi
+  echo "setup: installing openapi-spec-validator with pip into $dir"
+  rm -rf "$dir"
+  mkdir -p "$(dirname "$dir")"
+  python3 -m venv "$dir"
+  "$dir/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary :all: --requirement "$pins"
+  "$dir/bin/pip" check >/dev/null || die "what $pins pins does not fit together"
+  cp "$pins" "$dir/installed.txt"
+}
+
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case "${1:-}" in
   run) install_packages "${packages_run[@]}" ;;
@@ -126,3 +143,4 @@ case "${1:-}" in
 esac
 check_rust
 if [ "$1" = fuzz ]; then install_cargo_fuzz; fi
+if [ "$1" = test ]; then install_openapi_lint; fi

@@ -6,6 +6,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -157,6 +158,22 @@ fn the_openapi_document_is_up_to_date() {
     );
 }
 
+#[test]
+fn a_public_linter_finds_nothing_about_the_openapi_document() {
+    // `scripts/setup.sh test` puts it beside what cargo builds.
+    let linter = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("openapi-lint");
+    // One that is not right, so that a linter that passes everything is noticed.
+    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    let wrong = dir.path().join("wrong.json");
+    let text = r#"{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{"/a":{"get":{"responses":0}}}}"#;
+    fs::write(&wrong, text).expect("it can be written");
+    let mut command = Command::new(linter.join("bin/openapi-spec-validator"));
+    let output = common::finish(command.arg(root().join("docs/openapi.json")).arg(&wrong));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("openapi.json: OK"), "{said}");
+    assert!(!output.status.success() && !said.contains("wrong.json: OK"), "{said}");
+}
+
 /// The words of a text that look like names of our metrics.
 fn metrics_in(text: &str) -> BTreeSet<&str> {
     let words = text.split(|c: char| !is_word_char(c));
@@ -189,12 +206,34 @@ fn dashboard_and_alerts_ask_for_metrics_that_there_are() {
         "{asked} metrics, of which there are not: {unknown:?}"
     );
     assert_eq!(unknown_metrics(&["rate(drystone_nothing_total[1m])".to_owned()]).1.len(), 1);
+}
 
-    // Where Prometheus is installed.
-    let check = Command::new("promtool").args(["check", "rules"]).arg(root().join(rules)).output();
-    if let Ok(output) = check {
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+/// Whether Prometheus' own tool finds nothing in a text, and what it says.
+fn promtool(words: &[&str], text: &str) -> (bool, String) {
+    let mut file = tempfile::NamedTempFile::new().expect("a temporary file can be made");
+    file.write_all(text.as_bytes()).expect("it can be written");
+    let output = common::finish(Command::new("promtool").args(words).arg(file.path()));
+    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn prometheus_reads_the_alerts_and_the_configuration_that_the_page_shows() {
+    let rules = read("packaging/prometheus/alerts.yml");
+    let page = read("docs/metrics.md");
+    let (_, rest) = page.split_once("```yaml\n").expect("a configuration");
+    let (config, _) = rest.split_once("```").expect("its end");
+    for (words, text, one, wrong) in [
+        (vec!["check", "rules"], rules.as_str(), "expr: ", "expr: rate("),
+        // Without the files that it names.
+        (vec!["check", "config", "--syntax-only"], config, "scheme: ", "schema: "),
+    ] {
+        let (passes, said) = promtool(&words, text);
+        assert!(passes, "{words:?}: {said}");
+        let (passes, _) = promtool(&words, &text.replacen(one, wrong, 1));
+        assert!(!passes, "{words:?} passes what is wrong");
     }
+    // Rules ask for the job by its name.
+    assert!(rules.contains("job=\"drystone\"") && config.contains("job_name: drystone "));
 }
 
 #[test]

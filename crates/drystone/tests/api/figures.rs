@@ -1,10 +1,11 @@
 //! What is counted is told, after the session that did it has ended, too.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
+use std::io::{Seek, Write};
+use std::process::Command;
 
 use serde_json::Value;
 
+use crate::common::finish;
 use crate::common::member::{Home, Member};
 use crate::host::Host;
 use crate::{ask, fill, make};
@@ -20,15 +21,14 @@ fn metrics(member: &Member<'_>) -> String {
     ask(member, "GET", "/metrics", None).text()
 }
 
-/// What `promtool check metrics` has to say, where it is installed.
+/// What Prometheus' own tool has to say about the text.
 fn check(text: &str) {
-    let promtool =
-        Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).spawn();
-    let Ok(mut promtool) = promtool else { return };
-    let mut stdin = promtool.stdin.take().expect("stdin is a pipe");
-    stdin.write_all(text.as_bytes()).expect("it reads");
-    drop(stdin);
-    assert!(promtool.wait().expect("it ends").success(), "{text}");
+    let mut file = tempfile::tempfile().expect("a temporary file can be made");
+    file.write_all(text.as_bytes()).expect("it can be written");
+    file.rewind().expect("it can be read from the beginning");
+    let output = finish(Command::new("promtool").args(["check", "metrics"]).stdin(file));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}\n{text}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
@@ -48,6 +49,65 @@ const VOLUMES: [(&str, List, [bool; 5]); 6] = [
     ),
 ];
 
+/// The policy that lists name.
+const POLICY: &str = "rules";
+
+/// What it lets in to what.
+const RULES: List =
+    &[&["--iqn", WEB, "--for", "volume"], &["--chap", "al", "--iqn", DB, "--for", "snapshot"]];
+
+/// Volumes with a snapshot, the lists that they have, and which of the hosts may use the volume, and which its
+/// snapshot.
+const HALVES: [(&str, List, [bool; 5], [bool; 5]); 6] = [
+    ("disk", &[&["--iqn", WEB, "--for", "volume"]], [true, false, true, false, false], [false; 5]),
+    (
+        "past",
+        &[&["--iqn", WEB, "--for", "snapshot"]],
+        [false; 5],
+        [true, false, true, false, false],
+    ),
+    (
+        "whole",
+        &[&["--iqn", WEB, "--for", "both"]],
+        [true, false, true, false, false],
+        [true, false, true, false, false],
+    ),
+    (
+        "split",
+        &[&["--iqn", WEB, "--for", "volume"], &["--chap", "al", "--for", "snapshot"]],
+        [true, false, true, false, false],
+        [false, false, true, true, false],
+    ),
+    (
+        "ruled",
+        &[&["--policy", POLICY]],
+        [true, false, true, false, false],
+        [false, false, false, true, false],
+    ),
+    // Of the policy only what is for snapshots.
+    (
+        "narrowed",
+        &[&["--policy", POLICY, "--for", "snapshot"]],
+        [false; 5],
+        [false, false, false, true, false],
+    ),
+];
+
+/// Addresses and networks, and whether they let in who comes from 127.0.0.1, and who comes from ::1.
+const ADDRESSES: [(&str, bool, bool); 10] = [
+    ("127.0.0.1", true, false),
+    ("::ffff:127.0.0.1", true, false),
+    ("0.0.0.0/0", true, false),
+    ("::1", false, true),
+    ("::1/128", false, true),
+    ("::/127", false, true),
+    ("::/0", false, true),
+    // The addresses beside it.
+    ("::2", false, false),
+    ("::2/127", false, false),
+    ("fd00::/8", false, false),
+];
+
 fn private(home: &Home, name: &str, contents: &str) -> String {
     let path = home.path(name);
     fs::write(&path, format!("{contents}\n")).expect("it can be written");
@@ -74,23 +134,22 @@ fn start_with<'a>(home: &'a Home, more: &[&str]) -> Member<'a> {
     member
 }
 
-fn url(member: &Member<'_>, login: Option<(&str, &str)>, rest: &str) -> String {
+fn url(portal: SocketAddr, login: Option<(&str, &str)>, rest: &str) -> String {
     let login = login.map_or_else(String::new, |(user, secret)| format!("{user}%{secret}@"));
-    format!("iscsi://{login}{}{rest}", member.portal())
+    format!("iscsi://{login}{portal}{rest}")
 }
 
-/// Whether libiscsi reads what the volume says of itself.
-fn libiscsi(member: &Member<'_>, host: Host, volume: &str, more: &str) -> bool {
-    let url = url(member, host.login, &format!("/{}/0{more}", member.iqn(volume)));
+/// Whether libiscsi reads what the disk says of itself.
+fn libiscsi(portal: SocketAddr, host: Host, iqn: &str, more: &str) -> bool {
+    let url = url(portal, host.login, &format!("/{iqn}/0{more}"));
     let output = finish(Command::new("iscsi-inq").args(["-i", host.name, &url]));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.success(), said.contains("Vendor:"), "{url}: {said}");
     output.status.success()
 }
 
-/// Whether QEMU opens the volume.
-fn qemu(member: &Member<'_>, host: Host, volume: &str) -> bool {
-    let (portal, iqn) = (member.portal(), member.iqn(volume));
+/// Whether QEMU opens the disk.
+fn qemu(portal: SocketAddr, host: Host, iqn: &str) -> bool {
     let mut options = format!(
         "driver=iscsi,transport=tcp,portal={portal},target={iqn},lun=0,initiator-name={}",
         host.name
@@ -107,14 +166,22 @@ fn qemu(member: &Member<'_>, host: Host, volume: &str) -> bool {
     output.status.success()
 }
 
+/// Whether both let the host in, or neither does; what they disagree about fails the test.
+#[track_caller]
+fn may(portal: SocketAddr, host: Host, iqn: &str) -> bool {
+    let [libiscsi, qemu] = [libiscsi(portal, host, iqn, ""), qemu(portal, host, iqn)];
+    assert_eq!(libiscsi, qemu, "libiscsi and QEMU, {host:?} at {iqn} by {portal}");
+    libiscsi
+}
+
 #[test]
 fn initiators_of_others_get_in_where_the_table_says_so_and_nowhere_else() {
     let home = Home::files(3, "256M");
     let member = start(&home);
     for (volume, _, may) in VOLUMES {
+        let iqn = member.iqn(volume);
         for (host, may) in HOSTS.into_iter().zip(may) {
-            assert_eq!(libiscsi(&member, host, volume, ""), may, "libiscsi, {host:?} at {volume}");
-            assert_eq!(qemu(&member, host, volume), may, "QEMU, {host:?} at {volume}");
+            assert_eq!(self::may(member.portal(), host, &iqn), may, "{host:?} at {volume}");
         }
     }
     let refused = member.run(&["audit", "--refused"]);
@@ -124,8 +191,9 @@ fn initiators_of_others_get_in_where_the_table_says_so_and_nowhere_else() {
 
 /// The volumes that discovery tells a host of; `None` if it is refused.
 fn told(member: &Member<'_>, host: Host) -> Option<BTreeSet<String>> {
-    let prefix = member.iqn("unlisted").strip_suffix("unlisted").expect("a prefix").to_owned();
-    let url = url(member, host.login, "");
+    let (_, prefix) = member.lines.iter().find_map(|l| l.split_once(" prefix=")).expect("a portal");
+    let prefix = format!("{prefix}:");
+    let url = url(member.portal(), host.login, "");
     let output = finish(Command::new("iscsi-ls").args(["-i", host.name, &url]));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let targets = said
@@ -199,8 +267,10 @@ fn a_volume_proves_who_it_is_to_an_initiator_that_asks() {
     let home = Home::files(3, "256M");
     let member = start(&home);
     let al = HOSTS[2];
+    let iqn = member.iqn("proved");
     let asks = |user: &str, secret: &str| {
-        libiscsi(&member, al, "proved", &format!("?target_user={user}&target_password={secret}"))
+        let more = format!("?target_user={user}&target_password={secret}");
+        libiscsi(member.portal(), al, &iqn, &more)
     };
     assert!(!asks(MUTUAL.0, MUTUAL.1), "it proves nothing yet");
     let secret = private(&home, "mutual", MUTUAL.1);
@@ -208,6 +278,87 @@ fn a_volume_proves_who_it_is_to_an_initiator_that_asks() {
     assert!(asks(MUTUAL.0, MUTUAL.1));
     assert!(!asks(MUTUAL.0, OTHER), "it is told that this is another one");
     assert!(!asks("stranger", MUTUAL.1));
-    assert!(libiscsi(&member, al, "proved", ""), "who does not ask gets in as before");
+    assert!(libiscsi(member.portal(), al, &iqn, ""), "who does not ask gets in as before");
+    member.stop();
+}
+
+/// A member with the policy, and the volumes of [`HALVES`] with a snapshot `s` that is online.
+fn start_halves(home: &Home) -> Member<'_> {
+    let member = home.start(&[]);
+    member.run(&["chap", "add", "al", "--secret-file", &private(home, "al", SECRET)]);
+    member.run(&["policy", "create", POLICY]);
+    for words in RULES {
+        member.run(&[&["policy", "add", POLICY], *words].concat());
+    }
+    for (name, list, ..) in HALVES {
+        member.run(&["volume", "create", name, "16M"]);
+        member.run(&["volume", "set", name, "--shared", "on"]);
+        for words in list {
+            member.run(&[&["volume", "access", "add", name], *words].concat());
+        }
+        member.run(&["snapshot", "create", name, "s"]);
+        member.run(&["snapshot", "online", name, "s"]);
+    }
+    member
+}
+
+#[test]
+fn a_record_lets_in_to_the_volume_or_its_snapshots_as_it_says_and_so_does_one_of_a_policy() {
+    let home = Home::files(3, "256M");
+    let member = start_halves(&home);
+    for (volume, _, live, past) in HALVES {
+        let iqn = member.iqn(volume);
+        let snapshot = format!("{iqn}:s");
+        for (at, host) in HOSTS.into_iter().enumerate() {
+            let may = [&iqn, &snapshot].map(|iqn| may(member.portal(), host, iqn));
+            assert_eq!(may, [live[at], past[at]], "{host:?} at {volume} and its snapshot");
+        }
+    }
+    // What discovery tells is the same table.
+    let told = |host: Host| told(&member, host);
+    assert_eq!(
+        told(HOSTS[0]),
+        Some(names(&["disk", "past:s", "whole", "whole:s", "split", "ruled"]))
+    );
+    assert_eq!(told(HOSTS[3]), Some(names(&["split:s", "ruled:s", "narrowed:s"])));
+    member.stop();
+}
+
+#[test]
+fn what_a_policy_says_anew_counts_for_the_volumes_that_name_it() {
+    let home = Home::files(3, "256M");
+    let member = start_halves(&home);
+    let iqn = member.iqn("ruled");
+    let snapshot = format!("{iqn}:s");
+    let may = |host: Host| [&iqn, &snapshot].map(|iqn| may(member.portal(), host, iqn));
+    assert_eq!((may(HOSTS[0]), may(HOSTS[3])), ([true, false], [false, true]));
+    member.run(&["policy", "remove", POLICY, "1"]);
+    assert_eq!((may(HOSTS[0]), may(HOSTS[3])), ([false, false], [false, true]));
+    member.run(&["policy", "add", POLICY, "--iqn", WEB, "--for", "snapshot"]);
+    assert_eq!((may(HOSTS[0]), may(HOSTS[3])), ([false, true], [false, true]));
+    let refused = member.run(&["audit", "--refused"]);
+    assert!(refused.contains(&iqn) && refused.contains(&snapshot), "{refused}");
+    member.stop();
+}
+
+#[test]
+fn addresses_of_both_kinds_and_their_networks_are_told_apart() {
+    let home = Home::files(3, "256M");
+    let member = home.start(&["--portal", "[::1]:0"]);
+    let [v4, v6] = member.portals()[..] else { panic!("{:?}", member.lines) };
+    assert!(v4.is_ipv4() && v6.is_ipv6(), "{v4} {v6}");
+    for (at, (address, by_v4, by_v6)) in ADDRESSES.into_iter().enumerate() {
+        let volume = format!("a{at}");
+        member.run(&["volume", "create", &volume, "16M"]);
+        member.run(&["volume", "set", &volume, "--shared", "on"]);
+        // Without a list it is for hosts of this machine, whichever way they come.
+        let iqn = member.iqn(&volume);
+        if at == 0 {
+            assert_eq!([v4, v6].map(|portal| may(portal, HOSTS[0], &iqn)), [true; 2]);
+        }
+        member.run(&["volume", "access", "add", &volume, "--ip", address]);
+        let may = [v4, v6].map(|portal| may(portal, HOSTS[0], &iqn));
+        assert_eq!(may, [by_v4, by_v6], "a record of {address}, from 127.0.0.1 and from ::1");
+    }
     member.stop();
 }
