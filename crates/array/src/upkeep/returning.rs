@@ -194,15 +194,7 @@ impl Core {
         // Whether it takes writes again is tried with the label that says that it was out: it must
         // know that before anything else is written to it.
         let own = ours.for_disk(disk);
-        // What it knows of checkpoints may have been given up meanwhile.
-        let number = self.lock().checkpoint;
-        if lacks_all && set_back(&*device, &self.layout, self.id, number).await.is_err() {
-            return false;
-        }
-        let written = match lacks_all {
-            true => label::write(&*device, &own).await,
-            false => label::renew(&*device, &own).await,
-        };
+        let written = self.write_returning(&*device, &own, lacks_all).await;
         if written.is_err() {
             return false;
         }
@@ -242,6 +234,22 @@ impl Core {
         self.lock().note(self.env.unix_seconds(), text);
         lack.into_iter().for_each(|lack| self.note_lacking(disk, lack));
         true
+    }
+
+    /// Gives a disk that comes back its label.
+    async fn write_returning(
+        &self,
+        device: &dyn BlockDevice,
+        own: &Label,
+        lacks_all: bool,
+    ) -> Result<(), BlockError> {
+        if !lacks_all {
+            return label::renew(device, own).await;
+        }
+        // What it knows of checkpoints may have been given up meanwhile.
+        let number = self.lock().checkpoint;
+        set_back(device, &self.layout, self.id, number).await?;
+        label::write(device, own).await
     }
 
     /// The label of a disk that may be back, and whether it was cut short, if it is that disk and nobody used it
