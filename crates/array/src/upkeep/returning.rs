@@ -10,7 +10,7 @@ use futures_util::future::{Either, select};
 use crate::checkpoint::marks::set_back;
 use crate::checkpoint::slots::is_older_than_out;
 use crate::core::Core;
-use crate::label::{self, Found, Label, MemberState};
+use crate::label::{self, Found, Label, LabelError, MemberState};
 use crate::membership::{Event, Lack, lack_of, may_return};
 use crate::mutants::{self, Mutant};
 use crate::raid::{Access, Set, is_passing};
@@ -242,7 +242,7 @@ impl Core {
         device: &dyn BlockDevice,
         own: &Label,
         lacks_all: bool,
-    ) -> Result<(), BlockError> {
+    ) -> Result<(), LabelError> {
         if !lacks_all {
             return label::renew(device, own).await;
         }
