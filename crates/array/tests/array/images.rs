@@ -40,9 +40,9 @@ async fn old_holders(level: Level, is_of_this_life: bool) {
     let two = bytes(24 * MIB, 2);
     for _ in 0..2 {
         write_all(&array, &two).await;
-        array.checkpoint().await.unwrap();
+        array.checkpoint().await.expect("it works");
     }
-    array.close().await.unwrap();
+    array.close().await.expect("it works");
     let mut right = Vec::new();
     for disk in 0..6 {
         right.push(image(&shelf, disk).await);
@@ -61,12 +61,12 @@ async fn old_holders(level: Level, is_of_this_life: bool) {
     // An operator has nothing else: it opens, now and the next time, with whoever was not there.
     let kept = copy(&shelf, 32).await;
     kept.pull(5);
-    accepted(&kept).await.close().await.unwrap();
+    accepted(&kept).await.close().await.expect("it works");
     kept.0[5].heal();
     for _ in 0..3 {
         let array = kept.open().await;
         assert_eq!(array.volumes().len(), 1);
-        array.close().await.unwrap();
+        array.close().await.expect("it works");
     }
 
     for disk in &holders {
@@ -137,11 +137,11 @@ fn an_old_image_beside_a_disk_that_is_being_restored_is_refused() {
 
 /// With a start between, or none.
 async fn go_on(array: Array, shelf: &Shelf, is_of_this_life: bool) -> Array {
-    array.checkpoint().await.unwrap();
+    array.checkpoint().await.expect("it works");
     if is_of_this_life {
         return array;
     }
-    array.close().await.unwrap();
+    array.close().await.expect("it works");
     shelf.open().await
 }
 

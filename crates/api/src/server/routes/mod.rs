@@ -50,7 +50,12 @@ type Shared = State<Arc<App>>;
 
 /// All operations.
 fn all() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new()
+    of_the_member(of_volumes(OpenApiRouter::new()))
+}
+
+/// What hosts see, and who may.
+fn of_volumes(router: OpenApiRouter<Arc<App>>) -> OpenApiRouter<Arc<App>> {
+    router
         .routes(routes!(volumes::list_volumes, volumes::create_volume))
         .routes(routes!(volumes::show_volume, volumes::change_volume, volumes::delete_volume))
         .routes(routes!(volumes::undelete_volume))
@@ -83,6 +88,11 @@ fn all() -> OpenApiRouter<Arc<App>> {
             schedules::change_schedule,
             schedules::delete_schedule
         ))
+}
+
+/// What they lie on, and who looks after it.
+fn of_the_member(router: OpenApiRouter<Arc<App>>) -> OpenApiRouter<Arc<App>> {
+    router
         .routes(routes!(disks::list_disks, disks::add_disk))
         .routes(routes!(disks::show_disk))
         .routes(routes!(disks::replace_disk))
