@@ -112,6 +112,7 @@ NearLife       --lib        journal::tests::damage::a_life_that_gives
 OldRecord      --test=array checkpoints::a_journal_that_names
 BelieveOld     --test=array images::old_images_of_all
 BelieveOld     --lib        membership::tests::choosing::an_old_image_that_was_cut
+KeepFuture     --lib        membership::tests::choosing::who_is_not_there_when
 CondemnOld     --lib        membership::tests::choosing::old_images_that_sets_need
 BlindToLater   --test=array images::old_images_of_all
 BlindToLater   --test=array images::an_old_image_beside

@@ -443,7 +443,12 @@ impl Opening {
         let stale = self.stale.iter().map(|(present, _)| present);
         let names = self.current.iter().chain(stale);
         let names = names.map(|present| (present.disk, found[present.index].0.clone())).collect();
-        let lacking = self.lacking.iter().map(|(disk, _)| *disk).collect();
+        let mut lacking: Vec<DiskId> = self.lacking.iter().map(|(disk, _)| *disk).collect();
+        if self.goes_back && !mutants::is(Mutant::KeepFuture) {
+            // Who is out may have what is given up.
+            let used = self.label.members.iter().filter(|record| record.is_used());
+            lacking.extend(used.map(|record| record.disk).filter(|disk| !self.is_current(*disk)));
+        }
         let mut events = vec![Event::Out { disks: away, since }, Event::Found(names)];
         events.push(Event::LacksAll(lacking));
         // Also when all are there and nothing has changed: what is not there, or a copy of it that goes on

@@ -35,8 +35,7 @@ pub fn lack_of(theirs: &Label, is_cut: bool, newest: &Label) -> Option<Lack> {
         MemberState::Failed | MemberState::Retired => false,
     };
     // An image may be cut short, too, and then what is in its head is none the newer.
-    let lack = if is_old { Some(Lack::Old) } else { None };
-    lack.or((is_cut || knows).then_some(Lack::Cut))
+    is_old.then_some(Lack::Old).or((is_cut || knows).then_some(Lack::Cut))
 }
 
 /// Whether a disk with the label `theirs` is not even what it was when `newest`, or one before it, put it out. It

@@ -23,7 +23,7 @@
 //! 4. An opening makes it durable who is not there before it changes anything else
 //!    ([`Opening::first_events`]).
 //!    So whoever is in and carries neither the newest label nor the one before it is older than the others
-//!    ([`lack_of`]); checkpoints and a journal that only such disks have are not believed.
+//!    ([`lack_of`]); checkpoints that only such disks have are not believed.
 //! 5. A disk that was away lacks what the journal says was written since ([`has_missed`]), and
 //!    everything that the sets remember.
 //! 6. The last disk that holds the journal, and the last that holds the checkpoints, never leave

@@ -16,7 +16,7 @@ use crate::error::ArrayError;
 use crate::label::{self, Found, Label, MemberRecord};
 use crate::membership::{Lack, OpenRefusal, Opening, SetDisks};
 use crate::mutants::{self, Mutant};
-use crate::raid::{Disks, PASSING_TRIES_MAX, is_passing};
+use crate::raid::{Disks, PASSING_TRIES_MAX};
 
 /// The newest checkpoint.
 pub(super) struct Newest {
@@ -161,24 +161,13 @@ impl Core {
     /// Holders have the one that counts by now.
     pub(super) async fn forget_later(self: &Arc<Self>, newest: &Newest, opening: &Opening) {
         for disk in &newest.ahead {
-            let Some(member) = self.raid.disks().get(*disk) else { continue };
-            let (device, number) = (Arc::clone(member.device()), newest.slot.number);
+            let number = newest.slot.number;
             let is_holder = opening.label.holders.contains(disk) && opening.has_all(*disk);
-            let set_back = loop {
-                let done = match is_holder {
-                    true => void_other(&*device, &self.layout, number).await,
-                    false => set_back(&*device, &self.layout, self.id, number).await,
-                };
-                match done {
-                    Err(error) if is_passing(error) => self.env.sleep(RETRY).await,
-                    done => break done,
-                }
+            let forget = async |device: &dyn BlockDevice| match is_holder {
+                true => void_other(device, &self.layout, number).await,
+                false => set_back(device, &self.layout, self.id, number).await,
             };
-            if let Err(error) = set_back {
-                let reason = format!("it does not give up a later checkpoint: {error}");
-                self.disk_refused(*disk, error);
-                self.disk_failed(*disk, &reason).await;
-            }
+            self.must_take(*disk, "it does not give up a later checkpoint", forget).await;
         }
     }
 

@@ -408,12 +408,6 @@ impl Core {
             // Should this life be lost too, the next one that gives a journal up is told apart by the label.
             first.push(Event::Behind);
         }
-        if opening.goes_back && !mutants::is(Mutant::KeepFuture) {
-            // Who is out may have what is given up.
-            let members = opening.label.members.iter().filter(|record| record.is_used());
-            let out = members.map(|record| record.disk).filter(|disk| !opening.is_current(*disk));
-            first.push(Event::LacksAll(out.collect()));
-        }
         self.change_label(|_, _| first).await?;
         self.seal_start().await?;
         ring::keep_pool_reserve(RESERVE_BYTES);
@@ -498,19 +492,31 @@ impl Core {
             return;
         }
         for disk in unread {
-            let Some(member) = self.raid.disks().get(*disk) else { continue };
-            let device = Arc::clone(member.device());
-            let voided = loop {
-                match void_other(&*device, &self.layout, slot.number).await {
-                    Err(error) if is_passing(error) => self.env.sleep(RETRY).await,
-                    voided => break voided,
-                }
+            let void = async |device: &dyn BlockDevice| {
+                void_other(device, &self.layout, slot.number).await
             };
-            if let Err(error) = voided {
-                let reason = format!("it does not give up an old checkpoint: {error}");
-                self.disk_refused(*disk, error);
-                self.disk_failed(*disk, &reason).await;
+            self.must_take(*disk, "it does not give up an old checkpoint", void).await;
+        }
+    }
+
+    /// Has a disk take something; one that does not is out, and why is told. Want of memory says nothing about it.
+    async fn must_take(
+        self: &Arc<Self>,
+        disk: DiskId,
+        why: &str,
+        give: impl AsyncFn(&dyn BlockDevice) -> Result<(), BlockError>,
+    ) {
+        let Some(member) = self.raid.disks().get(disk) else { return };
+        let device = Arc::clone(member.device());
+        let taken = loop {
+            match give(&*device).await {
+                Err(error) if is_passing(error) => self.env.sleep(RETRY).await,
+                taken => break taken,
             }
+        };
+        if let Err(error) = taken {
+            self.disk_refused(disk, error);
+            self.disk_failed(disk, &format!("{why}: {error}")).await;
         }
     }
 

@@ -388,3 +388,18 @@ fn an_old_image_that_was_cut_short_is_old() {
     assert!(matches!(refusal, OpenRefusal::OldDisks { .. }), "{refusal}");
     assert!(choose(&disks, true).unwrap().goes_back);
 }
+
+/// A disk that was not there came back with checkpoints that had been given up.
+#[test]
+fn who_is_not_there_when_an_array_goes_back_lacks_all() {
+    let image = fresh(5, 0);
+    let now = after(&after(&image, &[Event::Behind], 2), &[Event::Behind], 3);
+    let lacking = |holders: &Label| {
+        let disks = given(&[carried(holders, &[0, 1, 2]), carried(&now, &[3])].concat());
+        let events = choose(&disks, true).unwrap().first_events(&disks, SINCE);
+        let lacks = |event: Event| if let Event::LacksAll(disks) = event { disks } else { vec![] };
+        events.into_iter().flat_map(lacks).collect::<Vec<DiskId>>()
+    };
+    assert_eq!(lacking(&image), [DiskId(4)]);
+    assert_eq!(lacking(&now), [], "it has what it had when it went out");
+}
