@@ -260,6 +260,7 @@ impl Remembered {
         }
     }
 
+    /// Lines stand in the order of what is written: it is the same wherever the directory lies.
     fn text(&self) -> String {
         let mut text = String::new();
         for section in &self.sections {
@@ -267,8 +268,10 @@ impl Remembered {
                 Of::Array(id) => text.push_str(&format!("{ARRAY}{id}\n")),
                 Of::Making => text.push_str(&format!("{MAKING}\n")),
             }
-            for line in &section.lines {
-                text.push_str(&shortened(line, &self.data));
+            let lines: BTreeSet<String> =
+                section.lines.iter().map(|line| shortened(line, &self.data)).collect();
+            for line in lines {
+                text.push_str(&line);
                 text.push('\n');
             }
         }
@@ -349,6 +352,8 @@ fn parse(bytes: &[u8], data: &Path) -> (Vec<Section>, usize) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     fn disk(text: &str) -> MemberDisk {
@@ -404,7 +409,7 @@ mod tests {
         assert!(moved.contains(&own("disk 1")) && moved.contains(&own("more/2")), "{moved:?}");
         assert!(moved.contains(&all[2]) && moved.contains(&all[3]), "{moved:?}");
         // Nothing has changed, and nothing is written.
-        let written = |data: &Path| fs::metadata(data.join(FILE)).unwrap().modified().unwrap();
+        let written = |data: &Path| fs::metadata(data.join(FILE)).unwrap().ino();
         let before = written(&copy);
         let mut list = Remembered::read(&copy).unwrap();
         let disks = list.disks(&array("aa"));
