@@ -43,6 +43,7 @@ bench-api: ## measure a member with 1,000 volumes, 16 records and 8 snapshots ea
 	@cargo build --release --package drystone
 	@DRYSTONE_BIN="$$(scripts/target-dir.sh)/release/drystone" DRYSTONE_API_VOLUMES=1000 \
 	  cargo test --package drystone --test api -- --nocapture scale::
+	@cargo test --quiet --release --package drystone-target --package drystone-member --lib -- --nocapture _costs
 
 bench-attach: ## measure what drystone attach costs for each read of its NBD clients; takes BENCH='--rounds 1'
 	@scripts/setup.sh bench

@@ -1,6 +1,7 @@
 //! What an operator asks of an array and what it answers: the types of its public face, which
 //! also travel over the control socket as JSON. Sizes are in bytes.
 
+use block::Latency;
 use serde::{Deserialize, Serialize};
 
 use crate::{DiskId, Level};
@@ -304,6 +305,11 @@ pub struct SetFigures {
     pub sets: u64,
     /// Those of which a disk is not there or not up to date.
     pub degraded: u64,
+    /// How long sets of this level, also those that are gone, took for reads of blocks of one cluster since the
+    /// array was opened: from when a disk was asked to the data, checked and mended if need be.
+    pub reads: Latency,
+    /// And for writes to one stripe, with parity and all copies, from when its disks were asked.
+    pub writes: Latency,
 }
 
 /// Figures of an array beside [`ArrayInfo`].
@@ -319,6 +325,10 @@ pub struct ArrayFigures {
     pub cache_hits: u64,
     /// And had to be loaded first.
     pub cache_misses: u64,
+    /// How long batches took to be on all holders of the journal.
+    pub journal_writes: Latency,
+    /// How long these took to make them durable, where that needs a flush.
+    pub journal_flushes: Latency,
 }
 
 /// What operators set for the whole array.

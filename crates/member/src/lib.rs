@@ -46,6 +46,7 @@ pub use access_request::{
     AccessRequest, ChapRequest, ChapUser, ChapUsers, Numbered, PolicyRequest, PolicyShown,
     SecretText, VolumeAccess,
 };
+pub use block::{LATENCY_BOUNDS, Latency};
 pub use configuration_request::{
     AccountToDo, ConfigurationChange, ConfigurationRequest, DestinationToDo,
     NewVolume as NewConfiguredVolume, ScheduleToDo, VolumeChange as ConfiguredVolumeChange,
@@ -71,6 +72,6 @@ pub use serving::GRACE;
 pub use settings::{ArrayUnits, Hosts, KeptError, Unlisted};
 pub use stopped::stop_reason;
 pub use target::{
-    CoreFigures, LATENCY_BOUNDS, Latency, PortalFigures, RegistrantInfo, ReservationType,
-    ReservationsInfo, UnitFigures, WorkFigures,
+    CoreFigures, PortalFigures, RegistrantInfo, ReservationType, ReservationsInfo, UnitFigures,
+    WorkFigures,
 };

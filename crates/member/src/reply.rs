@@ -7,9 +7,10 @@ use array::api::{
     ArrayFigures, ArrayInfo, ChangedExtent, CheckReport, DiskInfo, JobInfo, SnapshotInfo,
     SpaceInfo, VolumeInfo,
 };
+use block::Latency;
 use group::settings::NotThere;
 use target::{
-    ConnectionInfo, CoreFigures, Latency, PortalFigures, ReservationsInfo, UnitFigures, UnitInfo,
+    ConnectionInfo, CoreFigures, PortalFigures, ReservationsInfo, UnitFigures, UnitInfo,
     WorkFigures,
 };
 

@@ -78,6 +78,16 @@ const fn counter(
     Metric { name, help, labels, of: Source::Counter(of) }
 }
 
+/// In all classes.
+const fn histogram(
+    name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+    of: for<'a> fn(&'a Figures) -> Vec<Timed<'a>>,
+) -> Metric {
+    Metric { name, help, labels, of: Source::Histogram(of, Detail::All) }
+}
+
 const NONE: &[&str] = &[];
 const VOLUME: &[&str] = &["volume"];
 const DIRECTION: &[&str] = &["volume", "direction"];
@@ -184,6 +194,21 @@ pub(super) const METRICS: &[Metric] = &[
         "Pages of metadata that were asked for and had to be loaded",
         |f| one(f.done.cache_misses as f64),
     ),
+    histogram(
+        "drystone_array_set_latency_seconds",
+        &["raid", "operation"],
+        "How long RAID sets took to read blocks of a cluster, checked, or to write to a stripe, with its redundancy",
+        set_latencies,
+    ),
+    histogram(
+        "drystone_array_journal_latency_seconds",
+        &["operation"],
+        "How long it took to write a batch to all disks with the journal, or to make such batches durable by a flush",
+        |f| {
+            let all = [("write", &f.done.journal_writes), ("flush", &f.done.journal_flushes)];
+            all.map(|(word, latency)| (vec![word.to_owned()], latency)).into()
+        },
+    ),
     gauge("drystone_array_disks", NONE, "Disks of the array", |f| one(f.array.disks.into())),
     gauge("drystone_array_disks_online", NONE, "Disks that are online", |f| {
         one(f.array.disks_online.into())
@@ -260,12 +285,12 @@ pub(super) const METRICS: &[Metric] = &[
         "SCSI commands that were aborted, by hosts or with their connection; they are not among the others",
         |f| of_work(f, |work| work.aborted),
     ),
-    Metric {
-        name: "drystone_volume_latency_seconds",
-        help: "How long commands took that were answered, from their turn in their session to their answer",
-        labels: DIRECTION,
-        of: Source::Histogram(latencies, Detail::All),
-    },
+    histogram(
+        "drystone_volume_latency_seconds",
+        DIRECTION,
+        "How long commands took that were answered, from their turn in their session to their answer",
+        latencies,
+    ),
     gauge("drystone_sessions", NONE, "Sessions of hosts with volumes and snapshots", |f| {
         one(sessions::counts(&f.connections).0 as f64)
     }),
@@ -314,6 +339,15 @@ pub(super) const METRICS: &[Metric] = &[
     counter("drystone_portal_written_bytes", &["portal"], "Bytes of data that came there", |f| {
         of_portals(f, |portal| portal.written_bytes as f64)
     }),
+    histogram(
+        "drystone_portal_latency_seconds",
+        &["portal"],
+        "How long commands took that were answered there",
+        |f| {
+            let of = |portal: &'_ PortalFigures| vec![portal.portal.to_string()];
+            f.done.portals.iter().map(|portal| (of(portal), &portal.latency)).collect()
+        },
+    ),
     counter(
         "drystone_core_cpu_seconds",
         CORE,
@@ -327,6 +361,12 @@ pub(super) const METRICS: &[Metric] = &[
     gauge("drystone_core_buffer_bytes", CORE, "Memory of a core in I/O buffers in use", |f| {
         of_cores(f, |core| core.buffer_bytes as f64)
     }),
+    histogram(
+        "drystone_core_latency_seconds",
+        CORE,
+        "How long commands took that were answered by a core",
+        |f| f.done.cores.iter().map(|core| (vec![core.core.to_string()], &core.latency)).collect(),
+    ),
     gauge("drystone_disk_size_bytes", DISK, "A disk", |f| of_disks(f, |d| d.size_bytes as f64)),
     gauge("drystone_disk_used_bytes", DISK, "What of a disk is in RAID sets", |f| {
         of_disks(f, |d| d.used_bytes as f64)
@@ -376,12 +416,12 @@ pub(super) const METRICS: &[Metric] = &[
     counter("drystone_disk_requests_failed", DISK_WORK, "How many of them failed", |f| {
         of_disk_work(f, |work| work.errors)
     }),
-    Metric {
-        name: "drystone_disk_latency_seconds",
-        help: "How long a disk took for requests, from when it was asked to when its answer was seen",
-        labels: DISK_WORK,
-        of: Source::Histogram(disk_latencies, Detail::All),
-    },
+    histogram(
+        "drystone_disk_latency_seconds",
+        DISK_WORK,
+        "How long a disk took for requests, from when it was asked to when its answer was seen",
+        disk_latencies,
+    ),
     counter(
         "drystone_destination_delivered",
         &["destination"],
@@ -511,12 +551,20 @@ fn disk_latencies(figures: &Figures) -> Vec<Timed<'_>> {
     all.map(|(labels, work)| (labels, &work.latency)).collect()
 }
 
+/// The level of RAID sets as a label.
+fn raid(set: &SetFigures) -> String {
+    set.raid.map_or_else(|| "metadata".to_owned(), |raid| raid.to_string())
+}
+
 fn of_sets(figures: &Figures, number: fn(&SetFigures) -> u64) -> Vec<Sample> {
-    let of = |set: &SetFigures| {
-        let raid = set.raid.map_or_else(|| "metadata".to_owned(), |raid| raid.to_string());
-        (vec![raid], number(set) as f64)
-    };
-    figures.done.sets.iter().map(of).collect()
+    figures.done.sets.iter().map(|set| (vec![raid(set)], number(set) as f64)).collect()
+}
+
+fn set_latencies(figures: &Figures) -> Vec<Timed<'_>> {
+    let both = |set: &'_ SetFigures| [(raid(set), "read"), (raid(set), "write")];
+    let labels = figures.done.sets.iter().flat_map(both);
+    let times = figures.done.sets.iter().flat_map(|set| [&set.reads, &set.writes]);
+    labels.map(|(raid, word)| vec![raid, word.to_owned()]).zip(times).collect()
 }
 
 /// There are as many as settings may hold, which are few.

@@ -7,10 +7,10 @@ use utoipa::ToSchema;
 
 use super::Level;
 
-/// How long commands took, from their turn in their session to their answer.
+/// How long things took: commands, from their turn in their session to their answer, unless other things are named.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Latency {
-    /// Commands by the bounds that the figures name: those that took no longer than each, and longer than the
+    /// Their numbers by the bounds that the figures name: those that took no longer than each, and longer than the
     /// one before it; in the end those that took longer than all.
     pub counts: Vec<u64>,
     /// All their times together, in microseconds.
@@ -181,6 +181,9 @@ pub struct PortalFigures {
     pub read_bytes: u64,
     /// Bytes of data that came for them.
     pub written_bytes: u64,
+    /// How long those took that were answered there.
+    #[serde(default)]
+    pub latency: Latency,
 }
 
 impl From<member::PortalFigures> for PortalFigures {
@@ -191,6 +194,7 @@ impl From<member::PortalFigures> for PortalFigures {
             commands: theirs.commands,
             read_bytes: theirs.read_bytes,
             written_bytes: theirs.written_bytes,
+            latency: theirs.latency.into(),
         }
     }
 }
@@ -206,6 +210,9 @@ pub struct CoreFigures {
     pub connections: usize,
     /// Memory in I/O buffers that somebody holds.
     pub buffer_bytes: usize,
+    /// How long commands took that were answered by it.
+    #[serde(default)]
+    pub latency: Latency,
 }
 
 impl From<member::CoreFigures> for CoreFigures {
@@ -215,6 +222,7 @@ impl From<member::CoreFigures> for CoreFigures {
             cpu_us: u64::try_from(theirs.cpu.as_micros()).unwrap_or(u64::MAX),
             connections: theirs.connections,
             buffer_bytes: theirs.buffer_bytes,
+            latency: theirs.latency.into(),
         }
     }
 }
@@ -253,12 +261,20 @@ pub struct SetFigures {
     pub sets: u64,
     /// Those of which a disk is not there or not up to date.
     pub degraded: u64,
+    /// How long they took for reads of blocks of one cluster since the array was opened, checked and mended if
+    /// need be. Sets that are gone are in it.
+    #[serde(default)]
+    pub reads: Latency,
+    /// And for writes to one stripe, with parity and all copies.
+    #[serde(default)]
+    pub writes: Latency,
 }
 
 impl From<array::api::SetFigures> for SetFigures {
     fn from(theirs: array::api::SetFigures) -> Self {
-        let array::api::SetFigures { raid, sets, degraded } = theirs;
-        Self { raid: raid.map(Into::into), sets, degraded }
+        let array::api::SetFigures { raid, sets, degraded, reads, writes } = theirs;
+        let (reads, writes) = (reads.into(), writes.into());
+        Self { raid: raid.map(Into::into), sets, degraded, reads, writes }
     }
 }
 
@@ -291,6 +307,12 @@ pub struct Figures {
     /// And had to be loaded first.
     #[serde(default)]
     pub cache_misses: u64,
+    /// How long it took since the array was opened to write batches of the journal to all disks that hold it.
+    #[serde(default)]
+    pub journal_writes: Latency,
+    /// And to make batches durable that need a flush for that.
+    #[serde(default)]
+    pub journal_flushes: Latency,
 }
 
 impl From<member::Figures> for Figures {
@@ -307,6 +329,8 @@ impl From<member::Figures> for Figures {
             cache_bytes_max: theirs.array.cache_bytes_max,
             cache_hits: theirs.array.cache_hits,
             cache_misses: theirs.array.cache_misses,
+            journal_writes: theirs.array.journal_writes.into(),
+            journal_flushes: theirs.array.journal_flushes.into(),
         }
     }
 }

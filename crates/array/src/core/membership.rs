@@ -85,6 +85,10 @@ impl HolderFailed for Alarm {
         })
     }
 
+    fn now(&self) -> Duration {
+        DiskFailed::now(self)
+    }
+
     fn successors(&self, failed: &[DiskId]) -> Vec<Holder> {
         self.core().map_or(Vec::new(), |core| core.journal_successors(failed))
     }

@@ -173,6 +173,8 @@ pub(crate) struct State {
     /// Long work under way.
     pub(crate) jobs: BTreeMap<u64, Progress>,
     pub(crate) next_job: u64,
+    /// How often a rebalancing was cancelled since the array was opened.
+    pub(crate) rebalances_cancelled: u64,
     /// Chunks that a set has left; free after the next checkpoint.
     pub(crate) left_chunks: Vec<Left>,
     /// Those that no record has any more; free when nobody uses them.
@@ -244,6 +246,7 @@ impl State {
             events_dropped: 0,
             jobs: BTreeMap::new(),
             next_job: 0,
+            rebalances_cancelled: 0,
             left_chunks: Vec::new(),
             vacated: Vec::new(),
             next_wave: 0,

@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 
-use block::BlockError;
+use block::{BlockError, Latency, SharedLatency};
 use ring::{Data, Region};
 
 use super::batch::{Batch, blocks_for};
@@ -33,6 +33,10 @@ pub struct Journal {
     /// The ring in memory; its bytes from `tail` to `end` are what will be or is on disk.
     pub(super) image: Region,
     state: Mutex<State>,
+    /// How long holders took for batches ...
+    pub(super) writes: SharedLatency,
+    /// ... and for flushes.
+    pub(super) flushes: SharedLatency,
 }
 
 pub(super) struct State {
@@ -143,7 +147,15 @@ impl Journal {
             reserve_bytes: layout.journal_bytes / RESERVE_PART,
             image: scanned.image,
             state: Mutex::new(state),
+            writes: SharedLatency::default(),
+            flushes: SharedLatency::default(),
         }
+    }
+
+    /// How long batches took to reach all holders, and how long flushes of them took.
+    #[must_use]
+    pub fn times(&self) -> (Latency, Latency) {
+        (self.writes.counted(), self.flushes.counted())
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {

@@ -73,6 +73,7 @@ mod writer;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::{BlockDevice, BlockError};
 use serde::{Deserialize, Serialize};
@@ -165,6 +166,9 @@ pub trait HolderFailed: Send + Sync {
 
     /// A moment, after which there may be memory again.
     fn pause(&self) -> Task;
+
+    /// The time, from some moment on.
+    fn now(&self) -> Duration;
 
     /// No holder is left: who could take the journal over?
     fn successors(&self, failed: &[DiskId]) -> Vec<Holder>;

@@ -5,6 +5,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use block::{BlockError, WriteFlags};
 use ring::Buf;
@@ -28,11 +29,12 @@ struct Running<T> {
     what: T,
     task: Pin<Box<dyn Future<Output = Results>>>,
     results: Option<Results>,
+    began: Duration,
 }
 
 impl<T> Running<T> {
-    fn new(what: T, tasks: Vec<block::IoFuture<()>>) -> Self {
-        Self { what, task: Box::pin(join_all(tasks)), results: None }
+    fn new(what: T, tasks: Vec<block::IoFuture<()>>, began: Duration) -> Self {
+        Self { what, task: Box::pin(join_all(tasks)), results: None, began }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) {
@@ -56,7 +58,7 @@ impl Journal {
         let mut flushing: Option<Running<Flush>> = None;
         while self.failure().is_none() {
             while let Some(batch) = self.take() {
-                writing.push_back(self.begin(batch));
+                writing.push_back(self.begin(batch, hook.now()));
             }
             assert!(writing.len() <= IN_FLIGHT_MAX, "take() keeps the limit");
             if let Some(flush) = self.take_flush() {
@@ -82,9 +84,9 @@ impl Journal {
     }
 
     /// Starts the writes of a batch to all holders.
-    fn begin(&self, batch: Submission) -> Running<Submission> {
+    fn begin(&self, batch: Submission, now: Duration) -> Running<Submission> {
         let writes = batch.holders.iter().map(|holder| self.write_to(&batch, holder)).collect();
-        Running::new(batch, writes)
+        Running::new(batch, writes, now)
     }
 
     fn write_to(&self, batch: &Submission, holder: &Holder) -> block::IoFuture<()> {
@@ -115,6 +117,7 @@ impl Journal {
         self.insist(&writing.what, &mut results, hook).await;
         let Submission { end, holders, is_durable, .. } = &writing.what;
         if self.settle_holders(*end, holders, &results, hook).await {
+            self.writes.count(hook.now().saturating_sub(writing.began));
             self.acknowledge(*end, *is_durable);
         }
     }
@@ -124,6 +127,7 @@ impl Journal {
         let Flush { end, holders } = &flushing.what;
         let results = flushing.results.expect("only a flush that ended is settled");
         let is_kept = self.settle_holders(*end, holders, &results, hook).await;
+        self.flushes.count(hook.now().saturating_sub(flushing.began));
         self.flushed(is_kept.then_some(*end));
     }
 
@@ -317,7 +321,7 @@ fn begin_flush(flush: Flush, hook: &Arc<dyn HolderFailed>) -> Running<Flush> {
     if mutants::is(Mutant::NoJournalFlush) {
         let done = |_: &Holder| block::IoFuture::ready(Ok(()));
         let flushes = flush.holders.iter().map(done).collect();
-        return Running::new(flush, flushes);
+        return Running::new(flush, flushes, hook.now());
     }
     let flushed = |holder: &Holder| {
         let (disk, flushing, hook) = (holder.disk, holder.device.flush(), Arc::clone(hook));
@@ -326,5 +330,5 @@ fn begin_flush(flush: Flush, hook: &Arc<dyn HolderFailed>) -> Running<Flush> {
         })
     };
     let flushes = flush.holders.iter().map(flushed).collect();
-    Running::new(flush, flushes)
+    Running::new(flush, flushes, hook.now())
 }

@@ -121,13 +121,24 @@ impl Array {
     }
 
     /// Moves data until all disks are equally full, as far as their sets allow; ends when that is
-    /// done. Taking in a blank disk begins it too.
+    /// done. Taking in a blank disk begins it too. False if it was
+    /// [cancelled](Self::cancel_rebalance) before.
     ///
     /// # Errors
     /// [`ArrayError::Stopped`].
-    pub async fn rebalance(&self) -> Result<(), ArrayError> {
+    pub async fn rebalance(&self) -> Result<bool, ArrayError> {
+        let cancelled_before = self.core.lock().rebalances_cancelled;
         self.core.begin_rebalance().await?;
-        self.core.balanced().await
+        self.core.balanced(cancelled_before).await
+    }
+
+    /// Ends a rebalancing, whoever began it: no more data moves than what is on its way, and what has moved
+    /// stays there. Nothing begins it again but [`rebalance`](Self::rebalance) and the next blank disk.
+    ///
+    /// # Errors
+    /// [`ArrayError::Stopped`].
+    pub async fn cancel_rebalance(&self) -> Result<(), ArrayError> {
+        self.core.cancel_rebalance().await
     }
 
     /// Puts a blank disk in the place of another, which leaves when it is empty.

@@ -33,6 +33,7 @@ mod scrub;
 mod set;
 #[cfg(test)]
 mod tests;
+mod times;
 mod update;
 mod write;
 
@@ -44,7 +45,7 @@ use std::time::Duration;
 
 use block::BlockError;
 
-use crate::{DiskId, SetId};
+use crate::{DiskId, Level, SetId};
 
 pub use disks::{Access, Counts, Disk, Disks};
 pub use geometry::{COLUMNS_MAX, Layout, MEMBERS_MAX, Shape};
@@ -58,6 +59,7 @@ pub use refresh::{Proof, Refreshed};
 pub use rows::{Crcs, NO_CRCS};
 pub use scrub::{Contents, Scrubbed};
 pub use set::{BadSet, REPLACEMENT, Set};
+pub use times::SetTimes;
 pub use update::{Change, Update};
 pub use write::Put;
 
@@ -118,6 +120,7 @@ pub struct Raid {
     disks: Disks,
     locks: locks::StripeLocks,
     half: half::HalfDone,
+    times: times::Times,
     failed: Arc<dyn DiskFailed>,
 }
 
@@ -130,6 +133,7 @@ impl Raid {
             disks: Disks::default(),
             locks: locks::StripeLocks::default(),
             half: half::HalfDone::default(),
+            times: times::Times::default(),
             failed,
         }
     }
@@ -138,6 +142,12 @@ impl Raid {
     #[must_use]
     pub fn contended(&self) -> Vec<((SetId, u32), u64)> {
         self.locks.contended()
+    }
+
+    /// How long sets of a level have taken; `None` for those of metadata.
+    #[must_use]
+    pub fn times(&self, level: Option<Level>) -> SetTimes {
+        self.times.counted(level)
     }
 
     /// The member disks.

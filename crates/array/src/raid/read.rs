@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use block::BlockError;
 use ring::{Buf, Data};
@@ -240,6 +241,7 @@ impl Raid {
             match copy.disk.device().read(at, crcs.len() * BLOCK_BYTES).into_ready() {
                 Ok(result) => {
                     if let Some(done) = judge(result, &copy, expected) {
+                        self.times.read(set.level(), Duration::ZERO);
                         return Read::ready(done);
                     }
                 }
@@ -248,16 +250,23 @@ impl Raid {
         }
         let (raid, set, crcs) = (Arc::clone(self), Arc::clone(set), crcs.to_vec());
         Read(State::Boxed(Box::pin(async move {
+            let count = || {
+                let time = raid.failed.now().saturating_sub(began);
+                raid.times.read(set.level(), time);
+            };
             if let Some((copy, in_flight, future)) = started {
                 let result = future.await;
                 drop(in_flight);
                 raid.look_at_silence(&copy.disk, began, result.as_ref().err());
                 let expected = Expected { set: set.id(), slot, first: first_block, crcs: &crcs };
                 if let Some(done) = judge(result, &copy, expected) {
+                    count();
                     return done;
                 }
             }
-            raid.read_hard(&set, slot, (first_block, &crcs), first).await
+            let done = raid.read_hard(&set, slot, (first_block, &crcs), first).await;
+            count();
+            done
         })))
     }
 

@@ -154,7 +154,9 @@ impl Raid {
                 covered.push(is_covered(put.strip, holder.seat));
             }
         }
+        let began = self.failed.now();
         let done = self.write_targets(set, stripe, &targets, flags).await?;
+        self.times.written(set.level(), self.failed.now().saturating_sub(began));
         for ((target, disk), is_covered) in targets.iter().zip(&done).zip(covered) {
             let mut parts = targets.iter().zip(&done);
             let is_missed = parts.any(|(part, done)| part.seat == target.seat && done.is_none());

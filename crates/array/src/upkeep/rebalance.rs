@@ -87,22 +87,45 @@ impl Core {
         Ok(())
     }
 
-    /// Waits until no rebalancing runs.
+    /// Waits until no rebalancing runs; false if it was cancelled, after so many before.
     ///
     /// # Errors
     /// [`ArrayError::Stopped`].
-    pub(crate) async fn balanced(&self) -> Result<(), ArrayError> {
+    pub(crate) async fn balanced(&self, cancelled_before: u64) -> Result<bool, ArrayError> {
         loop {
             let mark = self.balanced.mark();
             {
                 let state = self.lock();
                 state.check_running()?;
                 if !state.tables.rebalancing {
-                    return Ok(());
+                    return Ok(state.rebalances_cancelled == cancelled_before);
                 }
             }
             self.balanced.after(mark).await;
         }
+    }
+
+    /// Ends a rebalancing, if one runs: no chunk begins to move any more, and those that are on their way
+    /// arrive.
+    ///
+    /// # Errors
+    /// [`ArrayError::Stopped`].
+    pub(crate) async fn cancel_rebalance(self: &Arc<Self>) -> Result<(), ArrayError> {
+        let core = Arc::downgrade(self);
+        self.request(move |tables, state| {
+            if std::mem::take(&mut tables.rebalancing) {
+                state.rebalances_cancelled += 1;
+                let now = core.upgrade().map_or(0, |core| core.env.unix_seconds());
+                let text = "moving data until all disks are equally full was cancelled".to_owned();
+                tracing::info!("{text}");
+                state.note(now, text);
+            }
+            Ok(())
+        })
+        .await?;
+        self.upkeep.ring();
+        self.balanced.ring();
+        Ok(())
     }
 
     /// Moves the next chunks, if a rebalancing runs and the ones before have arrived; whether there

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use array::api::VolumeSpec;
 use array::{Array, ArrayError, Level, Member, OpenOptions, RingEnv};
-use block::testing::Fault;
+use block::testing::{Fault, Operation, Rule};
 use block::{BlockDevice, WriteFlags};
 
 use crate::common::{Shelf, bytes, data, read, run, sound, spec};
 
 const CLUSTER: u64 = 64 << 10;
+/// Where each data disk keeps its chunks.
+const CHUNKS_AT: u64 = 8 << 20;
 
 fn cluster(number: u64) -> Vec<u8> {
     bytes(CLUSTER as usize, number as u8)
@@ -179,7 +181,17 @@ fn an_added_disk_takes_its_share_of_the_data() {
             let written = put(&array, "v", 4096).await;
             assert_eq!(put(&array, "v", 4096).await, written, "{level}: it is full");
             array.add_disk(added(&new, "new")).await.unwrap();
-            array.rebalance().await.unwrap();
+            if level == Level::Raid10 {
+                // It begins by itself.
+                for _ in 0..6000 {
+                    ring::sleep(Duration::from_millis(10)).await;
+                    if array.is_settled() && shares(&array)[disks] + 10 > shares(&array)[0] {
+                        break;
+                    }
+                }
+            } else {
+                assert!(array.rebalance().await.unwrap());
+            }
             let shares = shares(&array);
             let (least, most) = (shares.iter().min().unwrap(), shares.iter().max().unwrap());
             assert!(most - least <= 10, "{level}: {shares:?}");
@@ -192,9 +204,9 @@ fn an_added_disk_takes_its_share_of_the_data() {
             let more = put(&array, "v", 4096).await;
             assert!(more > written, "{level}: {more} of {written}");
             // Nothing is left to do: nothing moves back.
-            array.rebalance().await.unwrap();
+            assert!(array.rebalance().await.unwrap());
             let before = array.disks();
-            array.rebalance().await.unwrap();
+            assert!(array.rebalance().await.unwrap());
             assert_eq!(array.disks(), before, "{level}");
             sound(&array).await;
             array.close().await.unwrap();
@@ -214,13 +226,59 @@ fn a_rebalancing_that_is_cut_off_goes_on_after_the_restart() {
         let members = || shelf.members().into_iter().chain([added(&new, "new")]).collect();
         let array = Array::open(Arc::new(RingEnv), members(), OpenOptions::default());
         let array = array.await.unwrap();
-        array.rebalance().await.unwrap();
+        assert!(array.rebalance().await.unwrap());
         let shares = shares(&array);
         assert!(shares[4] + 10 > shares[0], "{shares:?}");
         let device = array.device("v").unwrap();
         for number in 0..written {
             assert_eq!(read(&device, number * CLUSTER, CLUSTER as usize).await, cluster(number));
         }
+        sound(&array).await;
+        array.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_rebalancing_that_is_cancelled_stays_so_until_it_is_asked_for_again() {
+    run(async {
+        let (shelf, new) = (Shelf::new(4, 128), Shelf::new(1, 128));
+        let array = shelf.create(Level::Raid10).await;
+        array.create_volume(spec("v", 256)).await.unwrap();
+        let written = put(&array, "v", 2000).await;
+        array.cancel_rebalance().await.unwrap();
+        array.add_disk(added(&new, "new")).await.unwrap();
+        array.cancel_rebalance().await.unwrap();
+        while !array.is_settled() {
+            ring::sleep(Duration::from_millis(5)).await;
+        }
+        let left = shares(&array);
+        assert!(left[4] + 10 < left[0], "it was over before: {left:?}");
+        array.close().await.unwrap();
+        let members = || shelf.members().into_iter().chain([added(&new, "new")]).collect();
+        let array = Array::open(Arc::new(RingEnv), members(), OpenOptions::default());
+        let array = array.await.unwrap();
+        for _ in 0..20 {
+            array.checkpoint().await.unwrap();
+        }
+        assert_eq!(shares(&array), left);
+        let device = array.device("v").unwrap();
+        for number in 0..written {
+            assert_eq!(read(&device, number * CLUSTER, CLUSTER as usize).await, cluster(number));
+        }
+        let slow = Rule::always(Operation::Write, Fault::Delay(Duration::from_millis(20)));
+        new.0[0].inject(slow.at(CHUNKS_AT..127 << 20));
+        // Who waits for it hears that it did not go to its end.
+        let (asking, (done, ended)) = (array.clone(), ring::oneshot());
+        ring::spawn(async move { done.send(asking.rebalance().await.unwrap()) });
+        while !array.jobs().iter().any(|job| job.kind == array::api::JobKind::Rebalance) {
+            ring::sleep(Duration::from_millis(1)).await;
+        }
+        array.cancel_rebalance().await.unwrap();
+        assert_eq!(ended.await, Some(false));
+        new.0[0].heal();
+        assert!(array.rebalance().await.unwrap());
+        let even = shares(&array);
+        assert!(even[4] + 10 > even[0], "{even:?}");
         sound(&array).await;
         array.close().await.unwrap();
     });

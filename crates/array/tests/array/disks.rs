@@ -292,6 +292,40 @@ fn a_suspect_disk_that_others_cannot_do_without_stays_in_use_and_says_so() {
 }
 
 #[test]
+fn a_disk_whose_cable_was_mended_is_forgiven() {
+    run(async {
+        let shelf = Shelf::new(3, 64);
+        let array = shelf.create(Level::Raid5).await;
+        array.create_volume(spec("v", 64)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        write(&volume, 0, &bytes(8 * MIB, 1)).await;
+        array.checkpoint().await.unwrap();
+        let fault = Fault::Fail(block::BlockError::Medium { at: 0 });
+        shelf.0[1].inject(Rule::always(Operation::Read, fault).at(CHUNKS_AT..63 << 20));
+        for at in (0..8 * MIB).step_by(16 << 10) {
+            read(&volume, at as u64, 4096).await;
+        }
+        until(&array, "the disk is suspect", |array| state(array, 1) == DiskState::Suspect).await;
+        shelf.0[1].heal();
+        array.clear_disk("disk-1").await.unwrap();
+        until(&array, "it is as the others", |array| state(array, 1) == DiskState::Online).await;
+        let disk = array.disks().remove(1);
+        assert_eq!(
+            (disk.errors_read, disk.errors_write, disk.healed_blocks),
+            (0, 0, 0),
+            "{disk:?}"
+        );
+        // It takes its part of what is new, and is emptied by nobody.
+        write(&volume, 16 * MIB as u64, &bytes(16 * MIB, 2)).await;
+        array.checkpoint().await.unwrap();
+        assert!(array.disks()[1].used_bytes > disk.used_bytes, "{:?}", array.disks());
+        assert_eq!(read(&volume, 0, 8 * MIB).await, bytes(8 * MIB, 1));
+        sound(&array).await;
+        array.close().await.unwrap();
+    });
+}
+
+#[test]
 fn blocks_are_healed_while_a_rebuild_runs() {
     run(async {
         let shelf = Shelf::new(6, 64);

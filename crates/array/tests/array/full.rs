@@ -367,7 +367,7 @@ fn a_small_disk_is_no_end_for_large_ones() {
         let array = Shelf(shelf.0[..2].to_vec()).create(Level::Raid1).await;
         array.create_volume(spec("v", 256)).await.unwrap();
         array.add_disk(shelf.members().remove(2)).await.unwrap();
-        array.rebalance().await.unwrap();
+        assert!(array.rebalance().await.unwrap());
         let clusters = fill_up(&array, "v").await;
         assert!(clusters * CLUSTER >= 50 * MIB, "{clusters} clusters, {:?} MiB", used_mib(&array));
         sound(&array).await;

@@ -201,6 +201,18 @@ impl Subject for ArraySubject {
         self.0.retire_disk(name).await.map_err(refusal)
     }
 
+    async fn clear_disk(&self, name: &str) -> Answer<()> {
+        self.0.clear_disk(name).await.map_err(refusal)
+    }
+
+    async fn rebalance(&self) -> Answer<()> {
+        self.0.rebalance().await.map(drop).map_err(refusal)
+    }
+
+    async fn cancel_rebalance(&self) -> Answer<()> {
+        self.0.cancel_rebalance().await.map_err(refusal)
+    }
+
     async fn scrub(&self) -> Answer<CheckReport> {
         self.0.scrub().await.map_err(refusal)
     }

@@ -93,6 +93,11 @@ impl SimEnv {
         self.0.random.fork()
     }
 
+    /// Does something as if it had drawn nothing.
+    pub(crate) fn aside<T>(&self, something: impl FnOnce() -> T) -> T {
+        self.0.random.aside(|| self.0.order.aside(something))
+    }
+
     pub(crate) fn order(&self) -> &Random {
         &self.0.order
     }

@@ -500,6 +500,19 @@ impl Subject for Plain {
         Ok(())
     }
 
+    async fn clear_disk(&self, _: &str) -> Answer<()> {
+        Ok(())
+    }
+
+    async fn rebalance(&self) -> Answer<()> {
+        self.moment().await;
+        Ok(())
+    }
+
+    async fn cancel_rebalance(&self) -> Answer<()> {
+        Ok(())
+    }
+
     async fn scrub(&self) -> Answer<CheckReport> {
         self.moment().await;
         Ok(CheckReport::default())

@@ -27,6 +27,14 @@ impl Random {
         Self::new(self.word())
     }
 
+    /// Does something as if it had drawn nothing: what comes after it is what would have come without it.
+    pub(crate) fn aside<T>(&self, something: impl FnOnce() -> T) -> T {
+        let before = self.0.load(Ordering::Relaxed);
+        let done = something();
+        self.0.store(before, Ordering::Relaxed);
+        done
+    }
+
     pub(crate) fn word(&self) -> u64 {
         mix(self.0.fetch_add(STEP, Ordering::Relaxed))
     }

@@ -105,7 +105,12 @@ pub(crate) trait Subject: Clone + 'static {
     async fn replace_disk(&self, name: &str, drive: &Drive) -> Answer<()>;
     async fn fail_disk(&self, name: &str) -> Answer<()>;
     async fn retire_disk(&self, name: &str) -> Answer<()>;
+    /// What a disk did wrong is forgotten.
+    async fn clear_disk(&self, name: &str) -> Answer<()>;
     async fn scrub(&self) -> Answer<CheckReport>;
+    /// Ends when all disks are equally full, or when it is cancelled.
+    async fn rebalance(&self) -> Answer<()>;
+    async fn cancel_rebalance(&self) -> Answer<()>;
 
     async fn check(&self) -> Answer<CheckReport>;
     async fn close(&self) -> Answer<()>;

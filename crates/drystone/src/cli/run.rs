@@ -8,7 +8,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   drystone run list
   drystone run cancel
-          The scrub or check that goes on, if there is one only
+          The one that goes on, if there is one only
   drystone run cancel 6745c1f0-3";
 
 /// What to do with runs.
@@ -33,15 +33,16 @@ pub(crate) enum RunCommand {
     #[command(after_long_help = "Examples:\n  drystone run list")]
     List,
 
-    /// Cancel a scrub or a check, and say how far it had come.
+    /// Cancel a scrub, a check or a rebalancing, and say how far it had come.
     ///
-    /// What it has repaired stays repaired. A rebalancing is not cancelled: 'array set --rebuild-share' makes it
-    /// slower.
+    /// What it has repaired stays repaired, and what it has moved stays where it is. A rebalancing that began by
+    /// itself is none of the runs: ask for it by 'array rebalance', leave that by Ctrl-C, and cancel this run.
+    /// 'array set --rebuild-share' makes one slower.
     #[command(
         after_long_help = "Examples:\n  drystone run cancel\n  drystone run cancel 6745c1f0-3"
     )]
     Cancel {
-        /// Which, as 'run list' shows it; without it, the one scrub or check that goes on.
+        /// Which, as 'run list' shows it; without it, the only one that goes on.
         #[arg(value_name = "RUN")]
         id: Option<String>,
     },

@@ -33,13 +33,13 @@ pub(super) fn follow(desk: &Desk, kind: RunKind) -> anyhow::Result<Run> {
 
 /// Who looks at it may want to stop: says what that does.
 fn tell_begun(run: &Run) {
-    let ends = match run.kind {
-        RunKind::Rebalance => String::new(),
-        RunKind::Scrub | RunKind::Check => format!("; 'drystone run cancel {}' ends it", run.id),
-    };
     if io::stderr().is_terminal() {
+        let (what, id) = (word(run.kind), &run.id);
         // Nobody is kept from the work by a terminal that is gone.
-        let _ = writeln!(io::stderr(), "Ctrl-C leaves the {} running{ends}", word(run.kind));
+        let _ = writeln!(
+            io::stderr(),
+            "Ctrl-C leaves the {what} running; 'drystone run cancel {id}' ends it"
+        );
     }
 }
 
@@ -60,11 +60,11 @@ fn cancel(desk: &Desk, id: Option<String>) -> anyhow::Result<()> {
 
 /// The run that is meant by no name.
 fn only_one(runs: Vec<Run>) -> anyhow::Result<String> {
-    let goes_on = |run: &Run| run.state == RunState::Running && run.kind != RunKind::Rebalance;
+    let goes_on = |run: &Run| run.state == RunState::Running;
     let mut running = runs.into_iter().filter(goes_on);
-    let first = running.next().ok_or_else(|| {
-        anyhow!("no scrub or check goes on that was asked for: see 'drystone run list'")
-    })?;
+    let first = running
+        .next()
+        .ok_or_else(|| anyhow!("nothing goes on that was asked for: see 'drystone run list'"))?;
     match running.next() {
         None => Ok(first.id),
         Some(second) => bail!(
@@ -80,6 +80,7 @@ fn how_far(run: &Run) -> String {
     let sum = |bytes: fn(&api::types::Job) -> u64| run.jobs.iter().map(bytes).sum::<u64>();
     let (done, total) = (sum(|job| job.done_bytes), sum(|job| job.total_bytes));
     let far = match total {
+        0 if run.kind == RunKind::Rebalance => "before it had moved any data".to_owned(),
         0 => "before it had read any data".to_owned(),
         _ => format!("after {} of {}", units::bytes(done), units::bytes(total)),
     };
@@ -145,13 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn without_a_name_the_one_that_can_be_cancelled_is_meant() {
-        let (scrub, check) = (
+    fn without_a_name_the_one_that_goes_on_is_meant() {
+        let (scrub, moves) = (
             run("a-1", RunKind::Scrub, RunState::Running),
-            run("a-2", RunKind::Check, RunState::Running),
+            run("a-2", RunKind::Rebalance, RunState::Running),
         );
         let others = [
-            run("a-3", RunKind::Rebalance, RunState::Running),
+            run("a-3", RunKind::Rebalance, RunState::Done),
             run("a-4", RunKind::Scrub, RunState::Done),
         ];
         let of = |first: &[&Run]| {
@@ -159,8 +160,9 @@ mod tests {
                 .map_err(|error| error.to_string())
         };
         assert_eq!(of(&[&scrub]), Ok("a-1".to_owned()));
-        assert!(of(&[]).unwrap_err().starts_with("no scrub or check goes on"));
-        assert!(of(&[&scrub, &check]).unwrap_err().contains("'a-1' or 'a-2'"));
+        assert_eq!(of(&[&moves]), Ok("a-2".to_owned()));
+        assert!(of(&[]).unwrap_err().starts_with("nothing goes on"));
+        assert!(of(&[&scrub, &moves]).unwrap_err().contains("'a-1' or 'a-2'"));
     }
 
     #[test]

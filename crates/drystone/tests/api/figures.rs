@@ -21,6 +21,40 @@ fn metrics(member: &Member<'_>) -> String {
     ask(member, "GET", "/metrics", None).text()
 }
 
+/// How many reads, or writes, there were of sets with data.
+fn of_sets(member: &Member<'_>, operation: &str) -> f64 {
+    let array = ask(member, "GET", "/v1/array", None).json();
+    let raid = array["raid"].as_str().expect("a word");
+    let labels = format!("raid=\"{raid}\",operation=\"{operation}\"");
+    let text = metrics(member);
+    let series = format!("drystone_array_set_latency_seconds_count{{{labels}}}");
+    let is_there = text.contains(&series);
+    if is_there { value(&text, &series) } else { 0.0 }
+}
+
+/// What is as long as a cluster goes to its place at once, and comes from there.
+#[test]
+fn sets_tell_how_long_they_took() {
+    let home = Home::files(4, "256M");
+    let member = home.start(&[]);
+    make(&member, "a");
+    // Settings are in sets, too.
+    let before = of_sets(&member, "write");
+    let mut host = Host::log_in(member.portal(), &member.iqn("a"), 1, &[0]).expect("it is served");
+    for written in 1..=4_u8 {
+        let write = [0x2a, 0, 0, 0, written, 0, 0, 0, 128, 0];
+        assert!(host.run(0, &write, 0, &[written; 65536]).expect("an answer").is_good());
+        assert!(of_sets(&member, "write") >= before + f64::from(written));
+    }
+    let reads = of_sets(&member, "read");
+    let read = [0x28, 0, 0, 0, 1, 0, 0, 0, 128, 0];
+    let answer = host.run(0, &read, 65536, &[]).expect("an answer");
+    assert_eq!((answer.is_good(), answer.data.first()), (true, Some(&1)));
+    assert!(of_sets(&member, "read") > reads);
+    drop(host);
+    member.stop();
+}
+
 /// What Prometheus' own tool has to say about the text.
 fn check(text: &str) {
     let mut file = tempfile::tempfile().expect("a temporary file can be made");
@@ -58,6 +92,16 @@ fn figures_outlive_the_sessions_that_made_them() {
         let portal = format!("portal=\"{}\"", member.portal());
         assert_eq!(of("portal_written_bytes_total", &portal), written * 4096.0);
         assert_eq!(of("portal_connections", &portal), 0.0);
+        let answered = of("portal_latency_seconds_count", &portal);
+        assert!(answered >= written && answered <= of("portal_commands_total", &portal));
+        let of_cores = ["core=\"0\"", "core=\"1\""];
+        let by_cores = of_cores.map(|core| of("core_latency_seconds_count", core));
+        assert_eq!(by_cores.iter().sum::<f64>(), answered, "{by_cores:?}");
+        // Each write of so little goes to the journal, some of them in one batch.
+        let batches = of("array_journal_latency_seconds_count", "operation=\"write\"");
+        assert!(batches > 0.0 && batches < written + 1024.0, "{batches}");
+        let took = of("array_journal_latency_seconds_sum", "operation=\"write\"");
+        assert!(took > 0.0 && took < 3600.0, "{took}");
         let cores = ["core=\"0\"", "core=\"1\""].map(|core| of("core_cpu_seconds_total", core));
         assert!(cores.iter().all(|seconds| *seconds > 0.0), "{cores:?}");
         check(&text);

@@ -129,7 +129,7 @@ fn what_is_cancelled_ends_soon_says_how_far_it_came_and_leaves_nothing_behind() 
     let said = member.run(&["run", "cancel"]);
     assert!(said.starts_with("the scrub was cancelled after "), "{said}");
     assert!(member.run(&["run", "list"]).contains("cancelled"));
-    assert!(member.refused(&["run", "cancel"]).contains("no scrub or check goes on"));
+    assert!(member.refused(&["run", "cancel"]).contains("nothing goes on that was asked for"));
     host.end();
     // A client that has gone away leaves its run alone.
     let socket = home.socket();

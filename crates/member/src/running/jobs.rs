@@ -38,16 +38,29 @@ impl Member {
                 let work = async move { array.scrub().await };
                 self.verified("scrub", Safe::OnceItReads, work, asker).await
             }
-            ArrayRequest::Rebalance => {
-                let work = async move { array.rebalance().await };
-                self.with_progress(&[JobKind::Rebalance], work, (asker, &Cancel::default()))
-                    .await??;
-                Ok(Answer::Done)
-            }
+            ArrayRequest::Rebalance => self.balanced(asker).await,
             ArrayRequest::Check => {
                 let work = async move { array.check().await };
                 self.verified("check", Safe::Always, work, asker).await
             }
+        }
+    }
+
+    /// Has data moved until all disks are equally full, unless that is cancelled, for this asker or for another.
+    async fn balanced(&self, asker: &impl Asker) -> Result<Answer, RequestError> {
+        let (array, cancel) = (self.array.clone(), Rc::new(Cancel::default()));
+        let asked = cancel.clone();
+        let work = async move {
+            // The array does the work by itself: who waits for it may leave at any time.
+            let waiting = until_cancelled(array.rebalance(), asked, || Some(()));
+            match waiting.await {
+                Ok(ended) => ended,
+                Err(()) => array.cancel_rebalance().await.map(|()| false),
+            }
+        };
+        match self.with_progress(&[JobKind::Rebalance], work, (asker, &cancel)).await?? {
+            true => Ok(Answer::Done),
+            false => Err(RequestError::Cancelled),
         }
     }
 

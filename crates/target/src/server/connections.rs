@@ -5,11 +5,12 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use block::Latency;
 use iscsi::pdu::Isid;
 
 use super::Targets;
 use crate::cores::on_cores;
-use crate::figures::{Latency, UnitFigures};
+use crate::figures::UnitFigures;
 use crate::session::{Connection, sessions};
 
 /// A connection of a session that is logged in to a target. Counts begin with it.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use block::Latency;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Targets;
@@ -39,6 +40,8 @@ pub struct PortalFigures {
     pub read_bytes: u64,
     /// Bytes of data that came for them.
     pub written_bytes: u64,
+    /// How long those took that were answered there.
+    pub latency: Latency,
 }
 
 /// What a core does.
@@ -53,6 +56,8 @@ pub struct CoreFigures {
     pub connections: usize,
     /// Memory in I/O buffers that somebody holds.
     pub buffer_bytes: usize,
+    /// How long commands took that were answered by it.
+    pub latency: Latency,
 }
 
 /// All that a server counts.
@@ -132,6 +137,8 @@ fn look(targets: &[Arc<Target>], found: &Mutex<Found>) {
         .collect();
     let (core, cpu) = (usize::from(core), cpu_time());
     let buffer_bytes = ring::pool_usage().used_bytes;
+    let mut latency = Latency::default();
+    portals.values().for_each(|at| latency += at.work.latency);
     let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
     for (index, known) in known.into_iter().enumerate() {
         found.units.entry(index).or_default().add(known);
@@ -141,7 +148,7 @@ fn look(targets: &[Arc<Target>], found: &Mutex<Found>) {
         sum.connections += at.connections;
         sum.work += at.work;
     }
-    found.cores.push(CoreFigures { core, cpu, connections, buffer_bytes });
+    found.cores.push(CoreFigures { core, cpu, connections, buffer_bytes, latency });
 }
 
 /// What the thread of this core has taken.
@@ -181,6 +188,7 @@ impl Targets {
             commands: at.work.commands,
             read_bytes: at.work.read_bytes,
             written_bytes: at.work.written_bytes,
+            latency: at.work.latency,
         };
         let portals = found.portals.into_iter().map(portal).collect();
         Figures { units, portals, cores: found.cores }

@@ -61,6 +61,7 @@ impl Connection {
             commands: self.commands(),
             read_bytes: self.mover.data_in_bytes(),
             written_bytes: self.written_bytes(),
+            latency: self.latency.figures(),
         }
     }
 }

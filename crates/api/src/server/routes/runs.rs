@@ -102,10 +102,12 @@ pub(super) async fn show_run(
     Ok(json(&run))
 }
 
-/// Cancel a scrub or a check
+/// Cancel a scrub, a check or a rebalance
 ///
 /// It ends as soon as it can be left, which is mostly at once, and its state says so then; what it has repaired
-/// stays repaired. One that is about to put right what a disk has refused goes on to its end.
+/// stays repaired, and what it has moved stays where it is. A scrub that is about to put right what a disk has
+/// refused goes on to its end. A rebalance ends whoever began it, also one that began by itself; chunks that are
+/// on their way arrive.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/cancel", tag = "work",
     params(("id" = String, Path, description = "The run.")),

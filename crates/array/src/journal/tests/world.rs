@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use block::{BlockDevice, BlockError, Compared, Extent, Geometry, IoFuture, WriteFlags};
 use ring::{Buf, Data};
@@ -360,6 +361,10 @@ impl HolderFailed for Hook {
 
     fn pause(&self) -> Task {
         Box::pin(std::future::ready(()))
+    }
+
+    fn now(&self) -> Duration {
+        Duration::ZERO
     }
 
     fn successors(&self, failed: &[DiskId]) -> Vec<Holder> {

@@ -111,6 +111,9 @@ impl<M: Maker> History<'_, M> {
         self.poor_starts();
         self.recover();
         self.put_images_back();
+        if self.made.get() {
+            self.prove_beside_victims();
+        }
         // No drive can be spared beside those that are hurt.
         if self.random.one_in(2) && self.made.get() && self.budget.victims.borrow().is_empty() {
             self.prove(PROOFS);

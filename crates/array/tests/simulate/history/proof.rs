@@ -45,6 +45,24 @@ impl<M: Maker> History<'_, M> {
         }
     }
 
+    /// Without the drives that are hurt everything can be read, and nobody has looked before what is wrong with
+    /// them: each of them may fail at any moment. The history goes on as without it.
+    pub(super) fn prove_beside_victims(&self) {
+        let victims = self.budget.victims.borrow().clone();
+        let is_borne = victims.len() <= self.scenario.losses() && !self.was_overtaxed.get();
+        let holds_all = |drive: &Drive| drive.is_for_journal();
+        if victims.is_empty() || !is_borne || victims.iter().any(holds_all) || self.parted.get() {
+            return;
+        }
+        self.random.aside(|| {
+            self.env.aside(|| {
+                let left: Vec<Drive> = self.installed().iter().map(Drive::copy).collect();
+                let missing: Vec<&Drive> = victims.iter().collect();
+                self.without(&left, &missing, victims.len());
+            });
+        });
+    }
+
     /// Without these drives everything can be read of the levels that bear so many losses.
     fn without(&self, drives: &[Drive], missing: &[&Drive], losses: usize) {
         let is_left =

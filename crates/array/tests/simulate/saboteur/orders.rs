@@ -1,9 +1,13 @@
 //! The operator of disks, who acts at any time: beside hosts, other operators, and damage that nobody
 //! has noticed.
 
+use std::pin::pin;
 use std::rc::Rc;
+use std::time::Duration;
 
+use array::Env;
 use array::api::DiskState;
+use futures_util::future::{Either, select};
 
 use super::Saboteur;
 use crate::disk::Drive;
@@ -35,6 +39,7 @@ pub(crate) async fn disk_operator<S: Subject>(machine: Rc<Machine<S>>, orders: u
             }
             4 => saboteur.fail_one().await,
             5 => verify::look(&machine).await,
+            6 => saboteur.rebalance().await,
             _ => {
                 let scrubbed = machine.answer("scrub", machine.array.scrub()).await;
                 machine.may("scrub", scrubbed);
@@ -69,6 +74,29 @@ impl<S: Subject> Saboteur<'_, S> {
             self.swap(drive)
         });
         futures_util::future::join_all(adds).await;
+    }
+
+    /// Data moves to where there is most room, for a while; and a disk is forgiven, whatever is on it.
+    async fn rebalance(&self) {
+        let machine = self.0;
+        let patience = Duration::from_millis(machine.random.below(20_000));
+        let moving = pin!(machine.array.rebalance());
+        if let Either::Left((moved, _)) = select(moving, machine.env.sleep(patience)).await {
+            machine.may("rebalance", moved);
+        }
+        if machine.closing.get() {
+            return;
+        }
+        let cancelled = machine.answer("cancel", machine.array.cancel_rebalance()).await;
+        machine.may("cancel", cancelled);
+        if let Some(disk) = self.member().and_then(|drive| machine.disk(&drive)) {
+            // Another operator may have taken it out.
+            if let Err(refusal) =
+                machine.answer("clear", machine.array.clear_disk(&disk.name)).await
+            {
+                machine.env.note(refusal.to_string());
+            }
+        }
     }
 
     /// A disk is declared failed, if the level bears that beside all that is hurt.

@@ -196,6 +196,12 @@ impl<S: Subject> Saboteur<'_, S> {
         if stayed_whole && !report.problems.is_empty() {
             machine.fail(format_args!("the scrub found {:#?}", report.problems));
         }
+        // Where nothing is ever damaged a scrub repairs nothing: what it had to repair was lost before it,
+        // had a disk gone.
+        let nothing_rots = !machine.scenario.theme.damages() && !machine.is_overtaxed();
+        if stayed_whole && nothing_rots && report.wrong_blocks > 0 {
+            machine.fail(format_args!("the scrub repaired what nobody had damaged: {report:?}"));
+        }
         // Where a write is under way to nobody refers yet: what had rotted there no scrub has seen.
         if !under_way.is_disjoint(&machine.writes.borrow()) {
             return false;
