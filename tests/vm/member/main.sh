@@ -55,12 +55,12 @@ is() {
 # Starts that followed no stop in order.
 crashes() { drystone events | grep -c 'did not stop in order'; }
 
-# serves_again PID STARTS: systemd has started another process by itself, the volume holds what was written, and
-# one more start than before says that the last one did not stop.
+# serves_again PID CRASHES: another process than PID serves, what hosts wrote is there, and the events tell of so
+# many crashes.
 serves_again() {
   within 120 another_than "$1"
   within 120 systemctl is-active drystone
-  [ "$(crashes)" = "$2" ] || die "$(crashes) starts say that no stop was before them, not $2"
+  [ "$(crashes)" = "$2" ] || die "the events tell of $(crashes) crashes, not of $2"
   holds_data
 }
 
@@ -89,7 +89,7 @@ for wanted in 'CapPrm:\s0+$' 'CapEff:\s0+$' 'CapBnd:\s0+$' 'CapAmb:\s0+$' 'NoNew
   prints "^$wanted" cat "/proc/$pid/status"
 done
 prints 'exposure level for drystone.service: ([0-2]\.|3\.0)' systemd-analyze security --no-pager drystone
-[ "$(crashes)" = 0 ] || die "a first start says that another was before"
+[ "$(crashes)" = 0 ] || die "the events of a first start tell of a crash"
 ss -ltn >/tmp/listens
 for address in 127.0.0.1:3260 198.18.0.10:3260 198.18.0.10:8443; do
   grep -q " $address " /tmp/listens || die "nobody listens at $address: $(</tmp/listens)"
@@ -132,7 +132,7 @@ printf '[Service]\nWatchdogSec=20\nLoadCredential=drystone-store-key:/root/store
 must systemctl daemon-reload
 must systemctl restart drystone
 pid=$(of MainPID)
-[ "$(crashes)" = 1 ] || die "it tells of $(crashes) crashes, not of 1"
+[ "$(crashes)" = 1 ] || die "the events tell of $(crashes) crashes, not of 1"
 prints '^drystone-store-key$' ls /run/credentials/drystone.service
 
 say "a member that stands still"
@@ -179,6 +179,6 @@ prints '^enabled$' systemctl is-enabled drystone
 prints '^serves 1 volume; 3 of 3 disks online$' of StatusText
 log_in
 holds_data
-[ "$(crashes)" = 2 ] || die "$(crashes) starts say that no stop was before them, not 2"
+[ "$(crashes)" = 2 ] || die "the events tell of $(crashes) crashes, not of 2"
 
 say "shutdown, with a host logged in"
