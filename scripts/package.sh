@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Makes the Debian package of a binary.
 #
-#   scripts/package.sh BINARY DIRECTORY      writes DIRECTORY/drystone_VERSION_ARCH.deb and prints its path
+#   scripts/package.sh BINARY DIRECTORY [COMPRESSION]    writes DIRECTORY/drystone_VERSION_ARCH.deb and prints its path
+#
+# COMPRESSION is xz unless it says otherwise, such as none.
 set -euo pipefail
 binary=$(realpath "$1")
 out=$(realpath "$2")
+compression=${3:-xz}
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
@@ -48,5 +51,5 @@ sed "s/@VERSION@/$version/; s/@ARCHITECTURE@/$architecture/; s/@SIZE@/$(du -sk "
 install --mode=644 packaging/deb/conffiles "$stage/DEBIAN/"
 install --mode=755 packaging/deb/{postinst,prerm,postrm} "$stage/DEBIAN/"
 package=$out/drystone_${version}_$architecture.deb
-dpkg-deb --root-owner-group -Zxz -z3 --build "$stage" "$package" >/dev/null
+dpkg-deb --root-owner-group -Z"$compression" -z3 --build "$stage" "$package" >/dev/null
 echo "$package"

@@ -23,7 +23,7 @@ kernel=${1:-}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 PATH=$PATH:/usr/sbin:/sbin
 
-packages=(base-files base-passwd bash busybox-static coreutils util-linux mount kmod iproute2 udev
+packages=(base-files base-passwd libc-bin login bash busybox-static coreutils util-linux mount kmod iproute2 udev
   procps grep sed mawk findutils diffutils
   open-iscsi multipath-tools dmsetup e2fsprogs xfsprogs sg3-utils lsscsi fio $init)
 
@@ -107,6 +107,17 @@ deb_of() {
   echo "${found[0]}"
 }
 
+# The guest's dpkg knows what is in the guest, so that a job can install packages which need that. Whose files
+# are whose it does not know.
+note_installed() {
+  local dpkg=$root/var/lib/dpkg control
+  mkdir -p "$dpkg/info"
+  control=$(dpkg-deb --field "$1")
+  printf '%s\nStatus: install ok installed\n\n' "$control" >>"$dpkg/status"
+  : >"$dpkg/info/$(awk '/^Package: / { name = $2 } /^Architecture: / { of = ":" $2 }
+    /^Multi-Arch: same/ { same = 1 } END { print name (same ? of : "") }' <<<"$control").list"
+}
+
 unpack_packages() {
   local directory name version
   # Debian's merged /usr, as base-files would leave it.
@@ -115,6 +126,7 @@ unpack_packages() {
     ln -s "usr/$directory" "$root/$directory"
   done
   while read -r name version; do
+    note_installed "$(deb_of "$name" "$version")"
     dpkg-deb --fsys-tarfile "$(deb_of "$name" "$version")" |
       tar -x -C "$root" --keep-directory-symlink --exclude='./usr/share/doc/*' \
         --exclude='./usr/share/man/*' --exclude='./usr/share/locale/*' \
@@ -199,7 +211,7 @@ make_initrd() {
 }
 
 make_root() {
-  local size_mb=$(($(du -sm "$root" | cut -f 1) * 11 / 10 + 128))  # room for what jobs install and write
+  local size_mb=$(($(du -sm "$root" | cut -f 1) * 11 / 10 + 256))  # room for what jobs install and write
   mke2fs -q -t ext4 -O '^has_journal,^metadata_csum,^resize_inode' -m 0 -N 40000 \
     -E lazy_itable_init=1,nodiscard -d "$root" "$work/image/root.img" "${size_mb}M" >/dev/null
 }

@@ -11,8 +11,9 @@
 # command here, inside the namespace, in the directory of the JOB, with $VM_DIR as a directory for
 # its files and $VM_LOG for its logs; `host ip link set path0 down` cuts a path silently. A file
 # `needs` in it may hold the lines `kernel VERSION`, for another kernel than Debian's own, and
-# `drystone`, which makes $DRYSTONE_BIN /job/drystone. With a line `systemd` that is the first process;
-# it starts what the job's install.sh has installed.
+# `drystone`, which makes $DRYSTONE_BIN /job/drystone; or `package`, which makes the Debian package of it
+# /job/drystone.deb. `disks NUMBER` gives the guest that many blank disks, /dev/disk/by-id/virtio-vm-0 and so on.
+# With a line `systemd` that is the first process; it starts what the job's install.sh has installed.
 #
 # Status: the job's; 124 when it ran out of time; 125 when there was no job to speak of: no image,
 # no namespace, no boot. DIR keeps the logs.
@@ -73,6 +74,7 @@ trap 'exit 143' TERM HUP
 
 kernel=$(sed -n 's/^kernel //p' "$job/needs" 2>/dev/null)
 init=$(grep -x systemd "$job/needs" 2>/dev/null)
+disks=$(sed -n 's/^disks //p' "$job/needs" 2>/dev/null)
 if ! image=$("$here/build.sh" ${init:+--systemd} $kernel 2>"$VM_LOG/build.log"); then
   cat "$VM_LOG/build.log" >&2
   die "there is no guest to boot"
@@ -102,6 +104,12 @@ if grep -qx drystone "$job/needs" 2>/dev/null; then
   # Without what only a debugger reads, which would be most of it.
   { strip -o "$VM_DIR/drystone" "${DRYSTONE_BIN:?must name the drystone binary to test}" &&
     tar -rf "$VM_DIR/job.tar" -C "$VM_DIR" drystone; } || die "drystone cannot be packed"
+fi
+if grep -qx package "$job/needs" 2>/dev/null; then
+  # Not compressed: unpacking that is slow under emulation.
+  { package=$("$here/../../scripts/package.sh" "${DRYSTONE_BIN:?must name the drystone binary to test}" "$VM_DIR" none) &&
+    mv "$package" "$VM_DIR/drystone.deb" && tar -rf "$VM_DIR/job.tar" -C "$VM_DIR" drystone.deb; } ||
+    die "the package cannot be made"
 fi
 truncate -s %512 "$VM_DIR/job.tar"
 
@@ -135,6 +143,16 @@ devices+=(
   -drive "file=$VM_DIR/job.tar,format=raw,if=none,id=job,readonly=on"
   -device virtio-blk-pci,drive=job
   -object rng-random,id=random,filename=/dev/urandom -device virtio-rng-pci,rng=random)
+for ((disk = 0; disk < ${disks:-0}; disk++)); do
+  truncate -s 512M "$VM_DIR/disk$disk" || die "there is no room for disks"
+  devices+=(-drive "file=$VM_DIR/disk$disk,format=raw,if=none,id=disk$disk,cache=unsafe"
+    -device "virtio-blk-pci,drive=disk$disk,serial=vm-$disk")
+done
+
+# The guest's clock counts what this machine's counts. How fast that is it would measure while it boots, and be
+# wrong by ten times on a machine that is busy: so it is told. Linux' bogomips are twice its MHz.
+tsc_khz=$(awk '/^flags/ && /constant_tsc/ { steady = 1 } /^bogomips/ { khz = $3 * 500 }
+  END { if (steady) printf "%d", khz }' /proc/cpuinfo)
 
 boot() {
   rm -f "$VM_DIR"/{output,host.in,host.out}
@@ -151,7 +169,7 @@ boot() {
     -kernel "$image/vmlinux" -initrd "$image/initrd.cpio" \
     -append "console=ttyS0 quiet loglevel=4 panic=-1 oops=panic mitigations=off nokaslr \
 no_timer_check tsc=reliable clocksource=tsc audit=0 apparmor=0 selinux=0 random.trust_cpu=on \
-net.ifnames=0 vm.limit_s=$limit_s ${init:+vm.init=systemd}" \
+${tsc_khz:+tsc_early_khz=$tsc_khz} net.ifnames=0 vm.limit_s=$limit_s ${init:+vm.init=systemd}" \
     -chardev "file,id=console,path=$VM_LOG/console.log" -serial chardev:console \
     "${channels[@]}" "${devices[@]}" >"$VM_LOG/qemu.log" 2>&1 </dev/null &
   qemu=$!

@@ -3,7 +3,7 @@
 //! with access lists: `tests/vm/access/`. Its
 //! target, LIO, serves `drystone attach`: `tests/vm/lio/`. Its driver ublk makes a block device of what
 //! `drystone attach` serves in the guest: `tests/vm/ublk/`. And its systemd attaches a volume at boot:
-//! `tests/vm/boot/`.
+//! `tests/vm/boot/`, and runs the member of the Debian package: `tests/vm/member/`.
 
 mod common;
 
@@ -87,6 +87,11 @@ fn a_volume_is_a_block_device_of_the_kernel() {
 #[test]
 fn systemd_mounts_a_volume_at_boot_and_takes_it_down_in_order() {
     run_job("boot", LIMIT_S);
+}
+
+#[test]
+fn systemd_runs_the_member_of_the_package_from_its_boot_to_a_purge() {
+    run_job("member", LIMIT_S);
 }
 
 #[test]

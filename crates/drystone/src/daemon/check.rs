@@ -58,7 +58,7 @@ pub(super) fn run(path: &Path, json: bool) -> Result<(), Failure> {
             findings.sort_by_key(|finding| finding.line);
             (findings, summary(&config))
         }
-        Err(refused) => (refused.into_iter().map(error).collect(), String::new()),
+        Err(unusable) => (unusable.refused().into_iter().map(error).collect(), String::new()),
     };
     let errors = findings.iter().filter(|it| it.severity == Severity::Error).count();
     let shown = path.display();

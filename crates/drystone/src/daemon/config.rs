@@ -33,21 +33,38 @@ pub(super) struct Config {
     pub(super) unmatched: Vec<Refused>,
 }
 
+/// Why a file makes no member.
+#[derive(Debug)]
+pub(super) enum Unusable {
+    /// All that does not read, in the order of the lines.
+    Unread(Vec<Refused>),
+    /// It reads, and no disk is there that its patterns mean. They may come yet.
+    NoDisk(Vec<Refused>),
+}
+
+impl Unusable {
+    /// What is to be told.
+    pub(super) fn refused(self) -> Vec<Refused> {
+        let (Self::Unread(refused) | Self::NoDisk(refused)) = self;
+        refused
+    }
+}
+
 /// Reads a file.
 ///
 /// # Errors
-/// All that does not read, in the order of the lines.
-pub(super) fn read(path: &Path) -> Result<Config, Vec<Refused>> {
+/// It makes no member.
+pub(super) fn read(path: &Path) -> Result<Config, Unusable> {
     let text = read_regular(path).map_err(|error| {
         let what = format!(
             "it cannot be read ({error}): write it, the package brings an example with comments"
         );
-        vec![what.into()]
+        Unusable::Unread(vec![what.into()])
     })?;
     parse(&text)
 }
 
-fn parse(text: &str) -> Result<Config, Vec<Refused>> {
+fn parse(text: &str) -> Result<Config, Unusable> {
     let words = Words::of("up", None, &NOT_IN_FILES);
     let (entries, mut refused) = words.read(text);
     // Each on its own, so that all are told at once.
@@ -71,16 +88,17 @@ fn parse(text: &str) -> Result<Config, Vec<Refused>> {
     }
     if !refused.is_empty() {
         refused.sort_by_key(|refused| refused.line);
-        return Err(refused);
+        return Err(Unusable::Unread(refused));
     }
     let (found, unmatched) = with_disks(&entries);
-    let Cli { log, command } = words.parse(&found).map_err(|refused| vec![refused])?;
+    let Cli { log, command } =
+        words.parse(&found).map_err(|refused| Unusable::Unread(vec![refused]))?;
     let Command::Up(up) = command else {
-        return Err(vec!["it is not about a member".to_owned().into()]);
+        return Err(Unusable::Unread(vec!["it is not about a member".to_owned().into()]));
     };
     // Without any it would be a member on trial files.
     match up.disks.is_empty() {
-        true => Err(unmatched),
+        true => Err(Unusable::NoDisk(unmatched)),
         false => Ok(Config { up: *up, log, entries, unmatched }),
     }
 }
@@ -173,6 +191,14 @@ mod tests {
         config.up.disks.iter().map(ToString::to_string).collect()
     }
 
+    /// What does not read.
+    fn refused(text: &str) -> Vec<Refused> {
+        match parse(text) {
+            Err(Unusable::Unread(refused)) => refused,
+            read => panic!("it reads: {read:?}"),
+        }
+    }
+
     #[test]
     fn a_file_says_what_a_command_line_says() {
         let text = "# a member\ndata = '/srv/d'\ndisk = ['ram:1G', \"/x:2G\"]\nportal = '192.0.2.1'\n\
@@ -189,7 +215,7 @@ mod tests {
     fn all_that_is_wrong_is_told_with_its_line() {
         let text = "disk = ['ram:1G', '']\nportl = '1.2.3.4'\n\ncores = 0\nhints = true\nraid = 'raid7'\n\
                     chap = 'alice:sixteen-bytes-ok'\nfast = true\n[volumes]\na = 1\n";
-        let said: Vec<String> = parse(text).unwrap_err().iter().map(ToString::to_string).collect();
+        let said: Vec<String> = refused(text).iter().map(ToString::to_string).collect();
         let expected = [
             "line 1: 'disk' needs texts: write disk = \"...\"",
             "line 2: there is no key 'portl': write 'portal'",
@@ -205,7 +231,7 @@ mod tests {
             assert!(said.starts_with(expected), "{said}");
             assert!(!said.contains("sixteen"), "{said}");
         }
-        let said = |text: &str| parse(text).unwrap_err()[0].to_string();
+        let said = |text: &str| refused(text)[0].to_string();
         let bare = said("disk = 'ram:1G'\nportal = []");
         assert!(bare.starts_with("line 2: 'portal' names no address"), "{bare}");
         for filter in ["blah=;", "inf", "target="] {
@@ -241,6 +267,8 @@ mod tests {
         let named_first = format!("disk = ['{shown}/sda', '{shown}/id-*']");
         assert_eq!(names(&parse(&named_first).unwrap()).len(), 2);
         let none = parse(&format!("disk = '{shown}/no-*'")).unwrap_err();
+        assert!(matches!(none, Unusable::NoDisk(_)), "they may come yet: {none:?}");
+        let none = none.refused();
         assert!(none[0].to_string().contains("no disk matches"), "no trial files: {none:?}");
     }
 }

@@ -7,7 +7,8 @@ mod service_user;
 use crate::cli::member::{MemberCommand, StartArgs};
 use crate::os::signals::StopSignals;
 use crate::{Failure, logging, manage, up};
-use config::Config;
+use anyhow::anyhow;
+use config::{Config, Unusable};
 use member::Unlisted;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -44,11 +45,15 @@ pub(crate) fn portals(path: &Path) -> Result<Vec<SocketAddr>, Failure> {
     Ok(read(path)?.up.serve.portals)
 }
 
-/// All that is wrong, in one sentence for each line.
+/// All that is wrong, in one sentence for each line. The unit starts the member again by itself only where disks may
+/// come yet, not where the file is to be mended (`RestartPreventExitStatus=`).
 fn read(path: &Path) -> Result<Config, Failure> {
-    config::read(path).map_err(|refused| {
+    config::read(path).map_err(|unusable| {
+        let may_come = matches!(unusable, Unusable::NoDisk(_));
+        let told = unusable.refused();
         let lines: Vec<String> =
-            refused.iter().map(|refused| format!("{}: {refused}", path.display())).collect();
-        Failure::Usage(lines.join("\n"))
+            told.iter().map(|refused| format!("{}: {refused}", path.display())).collect();
+        let text = lines.join("\n");
+        if may_come { anyhow!(text).into() } else { Failure::Usage(text) }
     })
 }

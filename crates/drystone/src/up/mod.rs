@@ -215,7 +215,7 @@ fn stop(
 /// The control socket at which a command finds the member that `args` means.
 pub(crate) fn socket_of_member(args: &SocketArgs) -> anyhow::Result<PathBuf> {
     let root = rustix::process::geteuid().is_root();
-    path::find(args.socket.as_deref(), root, |name| env::var(name).ok(), Path::exists)
+    path::find(args.socket.as_deref(), root, |name| env::var(name).ok(), path::is_there)
 }
 
 /// The control socket that `args` means.

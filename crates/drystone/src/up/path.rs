@@ -1,6 +1,7 @@
 //! Where the control socket is.
 
 use anyhow::Context;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::os::runtime_dir;
@@ -41,9 +42,21 @@ pub(crate) fn find(
     }
 }
 
+/// Whether there is a socket, as far as this user may look. One in a directory that is for others is taken to be
+/// there, so that its user is told so, and not that no member runs.
+pub(crate) fn is_there(path: &Path) -> bool {
+    path.try_exists().unwrap_or_else(|error| error.kind() == ErrorKind::PermissionDenied)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::Uid;
+    use rustix::process::geteuid;
+    use rustix::thread::set_thread_res_uid;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+    use std::thread;
 
     #[test]
     fn a_command_finds_the_service_where_nobody_started_another_member() {
@@ -59,6 +72,25 @@ mod tests {
         assert_eq!(found(Some("/tmp/a"), &[SERVICE]), Path::new("/tmp/a"));
         let nowhere = find(None, false, |_| None, |path| path == Path::new(SERVICE));
         assert_eq!(nowhere.unwrap(), Path::new(SERVICE), "without a session of one's own too");
+    }
+
+    #[test]
+    fn a_socket_in_a_directory_for_others_is_taken_to_be_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();
+        fs::write(at("file"), "").unwrap();
+        assert!(is_there(&at("file")) && !is_there(&at("none")) && !is_there(&at("file/none")));
+        if !geteuid().is_root() {
+            return;
+        }
+        // A thread of its own is somebody else from then on.
+        let look = || {
+            let nobody = Uid::from_raw(65_534);
+            set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            (is_there(&at("file")), is_there(&at("none")))
+        };
+        assert_eq!(thread::scope(|scope| scope.spawn(look).join().unwrap()), (true, true));
     }
 
     #[test]

@@ -262,6 +262,20 @@ fn a_file_that_does_not_read_is_refused_line_by_line() {
     assert!(!home.path("data").exists(), "nothing was begun");
 }
 
+/// The unit starts a member again that ends so, and none whose file is to be mended.
+#[test]
+fn a_start_before_any_of_its_disks_is_there_may_be_tried_again() {
+    const UNIT: &str = include_str!("../../../../packaging/drystone.service");
+    assert!(
+        UNIT.contains("\nRestart=on-failure\n") && UNIT.contains("\nRestartPreventExitStatus=2\n")
+    );
+    let home = home_with_disks(0);
+    let output = finish(&mut start(&config(&home, "")));
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("member.toml: line 3: no disk matches '"), "{err}");
+}
+
 #[test]
 fn a_doctor_looks_at_the_portals_of_a_member_and_says_what_is_in_the_way() {
     let home = home_with_disks(1);
