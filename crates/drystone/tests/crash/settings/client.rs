@@ -294,7 +294,7 @@ impl Client {
     /// Two parts of what the array is set to at once.
     fn array(&mut self) -> Change {
         let (days, percent) = (fastrand::u16(1..1000), fastrand::u8(1..100));
-        let is = json!({"scrub_days": days, "warn_percents": [percent]});
+        let is = json!({"scrub_days": days, "rebuild_share_percent": percent});
         let change = Change::new("PATCH", "/v1/array".to_owned(), Some(is.clone()));
         change.makes("array", Some(is))
     }

@@ -94,7 +94,7 @@ pub(crate) fn all(socket: &Path) -> Things {
     let tokens = show(socket, "/v1/tokens").json();
     things.extend(items(&tokens).map(|token| of("tokens", token, &["role"])));
     let array = show(socket, "/v1/array").json();
-    things.insert("array".to_owned(), parts(&array, &["scrub_days", "warn_percents"]));
+    things.insert("array".to_owned(), parts(&array, &["scrub_days", "rebuild_share_percent"]));
     for (path, thing) in &mut things {
         if has_secret(path) {
             thing["tag"] = json!(show(socket, &format!("/v1/{path}")).header("etag"));
