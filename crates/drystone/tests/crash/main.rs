@@ -7,6 +7,7 @@
 mod array;
 #[path = "../common/mod.rs"]
 mod common;
+mod disks;
 mod fences;
 mod host;
 #[path = "../api/http.rs"]
