@@ -167,7 +167,6 @@ EndlessSettings --member    settings::tests::full::full_settings
 LateSettings   --member     running::tests::room::room_for_settings_is_made
 LoseKey        --member     settings::tests::lost_key::a_key_that_is_removed
 EarlyAnswer    --test=crash settings::what_was_answered
-HalfChange     --test=crash settings::what_was_answered
 EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart
 OldPlace       --notify     place::tests::a_place_of_numbers_that_a_crash_took_back
 TellItself     --notify     place::tests::what_counts_less_and_what_is_about

@@ -10,8 +10,6 @@
 pub(crate) enum Mutant {
     /// Answer that something is committed before it is on the device of the store.
     EarlyAnswer,
-    /// Commit a change of several things in two transactions.
-    HalfChange,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_GROUP_MUTANT=NAME`. The array has a variable of its own, and ends over a

@@ -24,7 +24,6 @@ use iscsi::chap::{Credentials, CredentialsError};
 use crate::access::{AccessError, Entry, Policy, Record, check_policy_name, check_user};
 use crate::accounts::AccountError;
 use crate::destinations::DestinationError;
-use crate::mutants::{self, Mutant};
 use crate::record::Setting;
 use crate::schedules::ScheduleError;
 use crate::secrets::{KeyError, Secret, Vault};
@@ -246,11 +245,6 @@ impl Settings {
                 return Ok(answer);
             }
             state.check_room(&ops, self.bytes_max)?;
-            if mutants::is(Mutant::HalfChange) && ops.len() > 1 {
-                self.store.commit(Transaction::when(Vec::new(), ops.split_off(1))).await?;
-                // A crash comes between the two as often as not.
-                std::thread::sleep(std::time::Duration::from_millis(500));
-            }
             ops.push(Op::put(GUARD, ""));
             let unchanged = Compare::unchanged(GUARD, state.guard);
             let transaction = Transaction::when(vec![unchanged], ops);
