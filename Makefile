@@ -63,9 +63,11 @@ fuzz: ## fuzz what comes from the wire, each target for SECONDS=60
 	@scripts/setup.sh fuzz
 	@scripts/fuzz.sh $(SECONDS)
 
-soak: ## end a loaded target and array ROUNDS=1000 times each by kill -9 and by power cuts, cut networks, run out of memory, wear the interface
+soak: ## end a loaded target and array ROUNDS=1000 times each by kill -9 and by power cuts, a configuration and disks that change a tenth as often, cut networks, run out of memory, wear the interface
 	@scripts/setup.sh run
-	@DRYSTONE_CRASH_ROUNDS=$(ROUNDS) cargo test --release --package drystone --test crash -- --nocapture
+	@DRYSTONE_CRASH_ROUNDS=$(ROUNDS) DRYSTONE_SETTINGS_ROUNDS=$$(( $(ROUNDS) / 10 + 1 )) \
+	  DRYSTONE_DISK_ROUNDS=$$(( $(ROUNDS) / 10 + 1 )) \
+	  cargo test --release --package drystone --test crash -- --nocapture
 	@DRYSTONE_NETWORK_ROUNDS=$$(( $(ROUNDS) / 20 + 1 )) cargo test --release --package drystone --test networks -- --nocapture
 	@DRYSTONE_SCARCITY_SEEDS=$(ROUNDS) DRYSTONE_MANY_HOSTS=$(ROUNDS) \
 	  cargo test --release --package drystone-target --test wire -- --nocapture scarcity:: many::

@@ -16,6 +16,7 @@ pub mod accounts;
 pub mod bytes;
 pub mod calendar;
 pub mod destinations;
+mod mutants;
 pub mod ownership;
 pub mod record;
 pub mod regular;

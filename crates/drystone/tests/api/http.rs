@@ -112,6 +112,33 @@ pub(crate) fn ask(
     headers: &[&str],
     body: Option<&Value>,
 ) -> Reply {
+    raw(socket, &request(method, path, headers, body))
+}
+
+/// The same of a member that may be killed meanwhile: nothing, unless a whole answer has come. Not for streams: their
+/// end cannot be told from such an end.
+pub(crate) fn ask_mortal(
+    socket: &Path,
+    method: &str,
+    path: &str,
+    headers: &[&str],
+    body: Option<&Value>,
+) -> Option<Reply> {
+    let mut stream = UnixStream::connect(socket).ok()?;
+    stream.write_all(&request(method, path, headers, body)).ok()?;
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).ok()?;
+    let head = bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
+    let reply = Reply::parse(&bytes);
+    let is_whole = match reply.header("content-length") {
+        Some(len) => len.parse() == Ok(reply.body.len()),
+        None => bytes.len() == head,
+    };
+    is_whole.then_some(reply)
+}
+
+/// The bytes of a request that is the last of its connection.
+fn request(method: &str, path: &str, headers: &[&str], body: Option<&Value>) -> Vec<u8> {
     let body = body.map(Value::to_string);
     let mut head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
     headers.iter().for_each(|line| head.push_str(&format!("{line}\r\n")));
@@ -119,7 +146,7 @@ pub(crate) fn ask(
         let len = body.len();
         head.push_str(&format!("content-type: application/json\r\ncontent-length: {len}\r\n"));
     }
-    raw(socket, format!("{head}\r\n{}", body.unwrap_or_default()).as_bytes())
+    format!("{head}\r\n{}", body.unwrap_or_default()).into_bytes()
 }
 
 /// The same of bytes.

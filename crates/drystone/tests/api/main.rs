@@ -11,6 +11,7 @@ mod figures;
 #[path = "../crash/host.rs"]
 #[allow(dead_code, reason = "the crash tests use more of it")]
 mod host;
+#[allow(dead_code, reason = "the crash tests use more of it")]
 mod http;
 mod limits;
 mod operations;

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const LISTEN: &str = "--api-listen=127.0.0.1:0";
 const PASSWORD: &str = "correct horse battery";
@@ -173,6 +173,57 @@ fn curl_logs_in_with_an_account_or_a_token_and_roles_hold() {
     assert!(ask(&["--header", &login]).ends_with("\n401"));
     let log = member.log();
     assert!(!log.contains(made.trim()) && !log.contains("correct horse"), "{log}");
+    member.stop();
+}
+
+/// Somebody logs in by so many programs with one account that others would have to wait.
+#[test]
+fn who_logs_in_too_often_at_once_is_told_of_by_the_name_of_the_account() {
+    let home = Home::files(3, "128M");
+    let member = home.start(&[LISTEN]);
+    let (url, sha256) = door(&member);
+    let certificate = certificate(&home);
+    let password = secret_file(&member, "password", PASSWORD).display().to_string();
+    member.run(&["account", "add", "ada", "--role", "read-only", "--password-file", &password]);
+    let told = || {
+        let events = member.json(&["events"]);
+        let all = events.as_array().expect("a list").iter();
+        all.filter(|event| event["kind"] == "logins_turned_away").cloned().collect::<Vec<_>>()
+    };
+    let (ada, volumes) = (format!("ada:{PASSWORD}"), format!("{url}/v1/volumes"));
+    let ask = || curl(&["--cacert", &certificate, "--user", &ada, &volumes]).1;
+    assert!(ask().ends_with("\n200") && told().is_empty());
+    // However busy the machine is, some time three of them meet.
+    let end = Instant::now() + Duration::from_secs(60);
+    let refused = loop {
+        let all: Vec<String> = thread::scope(|scope| {
+            let all: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
+            all.into_iter().map(|one| one.join().expect("it asks")).collect()
+        });
+        if let Some(refused) = all.into_iter().find(|text| !text.ends_with("\n200")) {
+            break refused;
+        }
+        assert!(Instant::now() < end, "all of them are let in at once");
+    };
+    assert!(refused.ends_with("\n503") && refused.contains("\"code\":\"too-busy\""), "{refused}");
+    assert!(refused.contains("too many logins of this account are under way"), "{refused}");
+    let told = told();
+    let event = told.first().expect("it is told of at once");
+    let (text, advice) = (event["text"].as_str().unwrap(), event["advice"].as_str().unwrap());
+    assert!(
+        text.contains("ada") && text.contains("turned away, the last from 127.0.0.1:"),
+        "{event}"
+    );
+    assert!(advice.contains("drystone account set"), "{event}");
+    assert_eq!(
+        (&event["severity"], &event["object"]["kind"]),
+        (&"warning".into(), &"member".into())
+    );
+    // Nobody has guessed.
+    assert!(!member.run(&["audit", "--refused"]).contains("ada"));
+    let file = token(&member, "ops", "read-only").display().to_string();
+    let way = ["--server", &url, "--token-file", &file, "--fingerprint", &sha256];
+    assert_eq!(afar(&[&["status"][..], &way].concat(), &[]).0, 0, "a token gets in");
     member.stop();
 }
 

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const ROUNDS_DEFAULT: usize = 50;
-const DISKS: usize = 6;
+pub(crate) const DISKS: usize = 6;
 const DISK_BYTES: &str = "128M";
 /// How often everything is verified, a snapshot is looked at, a disk rots while nobody looks, and the
 /// operator does something to a disk under load.
@@ -27,11 +27,11 @@ const OPERATE_EVERY: usize = 4;
 const ROT_BLOCKS: usize = 24;
 const ROT_FROM: u64 = 1 << 20;
 /// How long disks may take to settle after a crash.
-const SETTLE_TIME: Duration = Duration::from_secs(120);
+pub(crate) const SETTLE_TIME: Duration = Duration::from_secs(120);
 
 /// What ends the member, and so what a disk keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Crash {
+pub(crate) enum Crash {
     /// The process dies: what it wrote is there.
     Process,
     /// The power goes: what it did not flush is there in part.
@@ -39,14 +39,14 @@ enum Crash {
 }
 
 impl Crash {
-    fn home(self) -> Home {
+    pub(crate) fn home(self) -> Home {
         match self {
             Crash::Process => Home::files(DISKS, DISK_BYTES),
             Crash::Power => Home::volatile(DISKS, DISK_BYTES),
         }
     }
 
-    fn disk(self, home: &Home, name: &str) -> String {
+    pub(crate) fn disk(self, home: &Home, name: &str) -> String {
         match self {
             Crash::Process => format!("{}:{DISK_BYTES}", text(&home.path(name))),
             Crash::Power => home.volatile_disk(name, DISK_BYTES),
@@ -54,7 +54,7 @@ impl Crash {
     }
 
     /// A volume whose writes are answered before they are flushed survives the process alone.
-    fn volumes(self) -> Vec<Volume> {
+    pub(crate) fn volumes(self) -> Vec<Volume> {
         let names = ["raid10", "raid5", "raid6", "raid50", "volatile"];
         let kept = if self == Crash::Power { &names[..4] } else { &names[..] };
         let volume = |name: &&'static str| Volume {
@@ -67,13 +67,13 @@ impl Crash {
 }
 
 /// A volume and what must be found on it after a crash.
-struct Volume {
+pub(crate) struct Volume {
     name: &'static str,
     ledger: Ledger,
     counter: Increments,
 }
 
-fn create(member: &Member<'_>, volumes: &[Volume]) {
+pub(crate) fn create(member: &Member<'_>, volumes: &[Volume]) {
     for volume in volumes {
         let options = match volume.name {
             "volatile" => ["--cache", "volatile"],
@@ -98,9 +98,14 @@ fn contents(host: &mut Host) -> Vec<u8> {
     (0..LEDGER_BLOCKS).step_by(128 * 512 / BLOCK_BYTES).flat_map(read).collect()
 }
 
-/// Loads all volumes until the member is killed, and does `meanwhile`; returns how many writes
-/// were acknowledged.
-fn load(member: Member<'_>, volumes: &mut [Volume], meanwhile: impl FnOnce(&Home) + Send) -> usize {
+/// Loads all volumes until the member is killed, which is when `life` is over, and does `meanwhile`; returns how many
+/// writes were acknowledged.
+pub(crate) fn load(
+    member: Member<'_>,
+    volumes: &mut [Volume],
+    life: impl FnOnce(),
+    meanwhile: impl FnOnce(&Home) + Send,
+) -> usize {
     let hosts: Vec<_> = volumes
         .iter()
         .map(|volume| [2, 3, 4].map(|number| log_in(&member, volume.name, number)))
@@ -119,7 +124,7 @@ fn load(member: Member<'_>, volumes: &mut [Volume], meanwhile: impl FnOnce(&Home
             })
             .collect();
         scope.spawn(move || meanwhile(home));
-        thread::sleep(Duration::from_millis(fastrand::u64(LIFE_MS)));
+        life();
         member.crash();
         let mut writes = 0;
         for (writer, counting, counter) in working {
@@ -132,8 +137,13 @@ fn load(member: Member<'_>, volumes: &mut [Volume], meanwhile: impl FnOnce(&Home
     })
 }
 
+/// Some time.
+pub(crate) fn sleep(ms: std::ops::Range<u64>) {
+    thread::sleep(Duration::from_millis(fastrand::u64(ms)));
+}
+
 /// Looks for all that was acknowledged.
-fn verify(member: &Member<'_>, volumes: &mut [Volume]) -> Result<(), String> {
+pub(crate) fn verify(member: &Member<'_>, volumes: &mut [Volume]) -> Result<(), String> {
     for volume in volumes {
         let mut host = log_in(member, volume.name, 1);
         load::verify(&mut host, 0, &mut volume.ledger)
@@ -285,7 +295,7 @@ fn survive(crash: Crash) -> String {
                     home.ask(&words.iter().map(String::as_str).collect::<Vec<_>>());
                 }
             };
-            writes += load(member, &mut volumes, meanwhile);
+            writes += load(member, &mut volumes, || sleep(LIFE_MS), meanwhile);
         }
         // One thing at a time: a disk that leaves is as good as one that rots.
         if round % ROT_EVERY == ROT_EVERY - 1 && !operates && !disks.is_empty() {

@@ -6,6 +6,8 @@ use scsi::{SenseKey, Status};
 use std::collections::HashMap;
 use std::io;
 use std::ops::{AddAssign, Range};
+use std::thread;
+use std::time::Duration;
 
 /// Logical blocks of 512 bytes in a block of the ledger.
 const LBAS: usize = BLOCK_BYTES / 512;
@@ -159,8 +161,8 @@ fn reserve_out(
 }
 
 /// Changes its key over and over, as the holder of a Write Exclusive reservation that survives a
-/// loss of power, until the target is gone.
-pub(crate) fn register(mut host: Host, lun: u8, known: &mut Registered) {
+/// loss of power, until the target is gone; with a pause behind each change.
+pub(crate) fn register(mut host: Host, lun: u8, known: &mut Registered, pause: Duration) {
     const REGISTER_AND_IGNORE: u8 = 6;
     const RESERVE: u8 = 1;
     const WRITE_EXCLUSIVE: u8 = 1;
@@ -169,6 +171,7 @@ pub(crate) fn register(mut host: Host, lun: u8, known: &mut Registered) {
         known.under_way = Some(next);
         reserve_out(&mut host, lun, (REGISTER_AND_IGNORE, 0), (0, next))?;
         *known = Registered { acknowledged: next, under_way: None };
+        thread::sleep(pause);
         reserve_out(&mut host, lun, (RESERVE, WRITE_EXCLUSIVE), (next, 0))
     };
     while turn(known).is_ok() {}

@@ -7,10 +7,15 @@
 mod array;
 #[path = "../common/mod.rs"]
 mod common;
+mod disks;
 mod fences;
 mod host;
+#[path = "../api/http.rs"]
+#[allow(dead_code, reason = "the tests of the interface use more of it")]
+mod http;
 mod ledger;
 mod load;
+mod settings;
 
 use common::{Export, file_spec};
 use host::Host;
@@ -74,7 +79,7 @@ impl Known {
         let life = Duration::from_millis(fastrand::u64(LIFE_MS));
         let Self { ledgers, counters: counted, registered } = self;
         thread::scope(|scope| {
-            scope.spawn(move || load::register(registrant, RESERVED, registered));
+            scope.spawn(move || load::register(registrant, RESERVED, registered, Duration::ZERO));
             let writing =
                 writers.into_iter().zip(WRITTEN).zip(ledgers).map(|((host, lun), ledger)| {
                     scope.spawn(move || load::write(host, lun, ledger))

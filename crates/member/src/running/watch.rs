@@ -33,7 +33,8 @@ pub(crate) async fn run(member: Rc<Member>) {
     let mut next_note = 0;
     member.tell_changes();
     let mut states = states_of(&member);
-    let mut disks = names_of(&member);
+    // Those that were noted when the array was opened: some may have left since.
+    let mut disks = None;
     let mut levels_before = 0;
     let began = Instant::now();
     let mut scrub_from = began;
@@ -60,7 +61,7 @@ pub(crate) async fn run(member: Rc<Member>) {
             // Its file system may not answer.
             ring::spawn(async move { member.look_at_key().await });
         }
-        let now = names_of(&member);
+        let now = Some(names_of(&member));
         if now != disks && member.forget_what_left() {
             disks = now;
         }
@@ -146,6 +147,9 @@ fn states_of(member: &Member) -> Vec<(u32, VolumeState)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::remembered::Of;
+    use crate::spec::disk::MemberDisk;
+    use crate::testing::Rig;
     use array::api::Settings;
 
     fn info(used_bytes: u64, settings: &Settings) -> ArrayInfo {
@@ -158,6 +162,31 @@ mod tests {
             "warn_percents": settings.warn_percents,
         });
         serde_json::from_value(json).unwrap()
+    }
+
+    /// A disk may leave between the opening of the array, when its disks are noted, and the first look.
+    #[test]
+    fn a_disk_that_has_left_before_the_first_look_is_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let rig = Rig::start(dir.path(), &dir.path().join("data"));
+        let gone = format!("file:{}", dir.path().join("gone").display());
+        let is_forgotten = rig.with(async move |member| {
+            let id = member.array.info().id;
+            let disk: MemberDisk = gone.parse().expect("a disk");
+            let list = member.remembered.clone();
+            list.lock().unwrap().add(&id, &disk).expect("it is noted");
+            ring::spawn(run(member.clone()));
+            for _ in 0..600 {
+                let noted = list.lock().unwrap().disks(&Of::Array(id.clone()));
+                if noted.iter().all(|noted| noted.name() != disk.name()) {
+                    return true;
+                }
+                ring::sleep(Duration::from_millis(100)).await;
+            }
+            false
+        });
+        assert!(is_forgotten, "the next start would look for it");
+        rig.stop();
     }
 
     #[test]

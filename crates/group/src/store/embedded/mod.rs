@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use redb::{Database, ReadableDatabase, ReadableTable, TableError};
+use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableError};
 
 use super::error::StoreError;
 use super::types::{
@@ -23,6 +23,7 @@ use super::types::{
     lease_seconds,
 };
 use super::{Pending, Store, Watch};
+use crate::mutants::{self, Mutant};
 use bell::Bell;
 use tables::{FORMAT, HISTORY, HISTORY_BYTES, KEYS, LEASES, META, Tables, failed, number};
 
@@ -201,7 +202,10 @@ impl Shared {
         held: &mut Held,
         work: impl FnOnce(&mut Tables<'_>) -> Result<T, StoreError>,
     ) -> Result<(T, Revision), StoreError> {
-        let transaction = self.database.begin_write().map_err(failed)?;
+        let mut transaction = self.database.begin_write().map_err(failed)?;
+        if mutants::is(Mutant::EarlyAnswer) {
+            transaction.set_durability(Durability::None).map_err(failed)?;
+        }
         let mut tables = Tables::open(&transaction, held.history_bytes)?;
         // What fails leaves here, and redb takes back a transaction that is dropped.
         let answer = work(&mut tables)?;

@@ -1,0 +1,28 @@
+//! Planted mistakes: each leaves out one mechanism that guards what is set, and the test that `scripts/planted.sh` names
+//! for it must notice.
+//!
+//! They exist only with the feature `mutants`, which no product is built with; without it [`is`] is
+//! the constant `false` and the code behind it is gone.
+
+/// A mechanism to leave out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(feature = "mutants"), allow(dead_code))]
+pub(crate) enum Mutant {
+    /// Answer that something is committed before it is on the device of the store.
+    EarlyAnswer,
+}
+
+/// Whether this mistake is planted, by `DRYSTONE_GROUP_MUTANT=NAME`. The array has a variable of its own, and ends over a
+/// name that it does not know.
+#[cfg(feature = "mutants")]
+pub(crate) fn is(mutant: Mutant) -> bool {
+    static NAME: std::sync::LazyLock<Option<String>> =
+        std::sync::LazyLock::new(|| std::env::var("DRYSTONE_GROUP_MUTANT").ok());
+    NAME.as_ref().is_some_and(|name| *name == format!("{mutant:?}"))
+}
+
+/// Whether this mistake is planted: never.
+#[cfg(not(feature = "mutants"))]
+pub(crate) const fn is(_mutant: Mutant) -> bool {
+    false
+}
