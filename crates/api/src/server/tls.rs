@@ -1,6 +1,6 @@
 //! What a member proves to who comes over TLS: its certificate and key, given or made.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -335,6 +335,8 @@ fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<(), IdentityError
             _ => {}
         }
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&half)?;
+        // Whatever the umask of a service is.
+        file.set_permissions(Permissions::from_mode(mode))?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&half, path)?;
@@ -347,6 +349,15 @@ fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<(), IdentityError
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A service with umask 0077 made a certificate that Prometheus could not read.
+    #[test]
+    fn files_have_their_mode_whatever_the_umask_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        write_whole(&path, b"text", 0o666).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
+    }
 
     #[test]
     fn a_certificate_is_made_once_and_its_key_is_a_secret() {

@@ -75,7 +75,7 @@ pub(crate) fn run(
         }
         Err(failure) => {
             let text = format!("the member has not started: {failure}");
-            logs.events.hear(Event::of_member(Kind::MemberNotStarted, text));
+            logs.events.hear_of_failed_start(&text);
             Err(failure)
         }
     };

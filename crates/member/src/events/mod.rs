@@ -3,7 +3,7 @@
 mod changes;
 mod kind;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -198,6 +198,23 @@ impl EventLog {
         self.record(event, 1);
     }
 
+    /// Records why the member has not started, unless the same was said within the hour and it has not started
+    /// since: a service manager tries again every few seconds, and would push out all else in a night.
+    pub fn hear_of_failed_start(&self, text: &str) {
+        let event = Event::of_member(Kind::MemberNotStarted, text);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let all = self.after(0);
+        let mut lately = all.iter().rev().take_while(|record| {
+            let is_start = [Kind::MemberStarted, Kind::MemberStartedUnclean]
+                .into_iter()
+                .any(|kind| record.what.kind == kind.word());
+            !is_start && record.unix_seconds.saturating_add(60 * 60) > now
+        });
+        if !lately.any(|record| record.what.kind == event.kind && record.what.text == event.text) {
+            self.record(event, 1);
+        }
+    }
+
     /// Whether an event of this text was recorded since then.
     pub(crate) fn has_said(&self, text: &str, since_unix_seconds: u64) -> bool {
         let all = self.after(0);
@@ -228,6 +245,26 @@ mod tests {
             assert_eq!(Kind::from_word(kind.word()), Some(kind));
         }
         assert_eq!(Kind::from_word("of-tomorrow"), None);
+    }
+
+    /// A service manager tried every two seconds, and a night of that was all that the log held.
+    #[test]
+    fn why_a_member_does_not_start_is_said_once_an_hour() {
+        let dir = tempfile::tempdir().unwrap();
+        let said = || {
+            let logs = crate::Logs::open(dir.path()).unwrap();
+            logs.events.hear_of_failed_start("a disk is not there");
+            logs.events.hear_of_failed_start("a disk is not there");
+            let all = logs.events.after(0);
+            logs.end();
+            all.iter().filter(|it| it.what.kind == Kind::MemberNotStarted.word()).count()
+        };
+        assert_eq!((said(), said()), (1, 1));
+        let logs = crate::Logs::open(dir.path()).unwrap();
+        logs.events.hear_of_failed_start("another is not there");
+        logs.started("1");
+        logs.end();
+        assert_eq!(said(), 3, "it had started meanwhile");
     }
 
     #[test]
