@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 
-use block::{BlockError, Latency, SharedLatency};
+use block::{BlockError, SharedLatency};
 use ring::{Data, Region};
 
 use super::batch::{Batch, blocks_for};
@@ -150,12 +150,6 @@ impl Journal {
             writes: SharedLatency::default(),
             flushes: SharedLatency::default(),
         }
-    }
-
-    /// How long batches took to reach all holders, and how long flushes of them took.
-    #[must_use]
-    pub fn times(&self) -> (Latency, Latency) {
-        (self.writes.counted(), self.flushes.counted())
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {

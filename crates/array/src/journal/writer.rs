@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use block::{BlockError, WriteFlags};
+use block::{BlockError, Latency, WriteFlags};
 use ring::Buf;
 
 use super::answers::Flush;
@@ -51,6 +51,12 @@ impl<T> Running<T> {
 }
 
 impl Journal {
+    /// How long batches took to reach all holders, and how long flushes of them took.
+    #[must_use]
+    pub fn times(&self) -> (Latency, Latency) {
+        (self.writes.counted(), self.flushes.counted())
+    }
+
     /// Writes what is appended, as long as the journal is neither stopped nor without holders.
     /// Must run on one core, once.
     pub async fn run(self: Arc<Self>, hook: Arc<dyn HolderFailed>) {

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 /// Set to run another number of rounds.
 const ROUNDS: &str = "DRYSTONE_SETTINGS_ROUNDS";
-const ROUNDS_DEFAULT: usize = 3;
+const ROUNDS_DEFAULT: usize = 2;
 const CLIENTS: usize = 4;
 /// Clients that count a schedule up, in competition.
 const COUNTING: usize = 2;
