@@ -394,7 +394,7 @@ impl Client {
             if is_there && fastrand::u8(..8) == 0 && self.conflict(socket, &change).is_none() {
                 return;
             }
-            if self.make(socket, change).is_none() {
+            if self.make(socket, &change).is_none() {
                 return;
             }
             answers.fetch_add(1, Ordering::Relaxed);
@@ -412,23 +412,23 @@ impl Client {
     }
 
     /// Makes a change; nothing if the member is gone.
-    fn make(&mut self, socket: &Path, change: Change) -> Option<()> {
-        self.ledger.begin(&change);
+    fn make(&mut self, socket: &Path, change: &Change) -> Option<()> {
+        self.ledger.begin(change);
         self.made = change.key.is_some().then(|| change.clone());
-        let reply = send(socket, &change)?;
+        let reply = send(socket, change)?;
         if change.may_be_refused == Some(reply.status) {
             self.ledger.refused();
             self.made = None;
             return Some(());
         }
         assert!(matches!(reply.status, 200..300), "{change:?}: {} {}", reply.status, reply.text());
-        self.note_token(&change, &reply);
+        self.note_token(change, &reply);
         self.ledger.done();
         self.counts.changes += 1;
         self.counts.transactions += usize::from(change.path == "/v1/configuration");
-        self.note_tags(socket, &change)?;
+        self.note_tags(socket, change)?;
         if change.key.is_some() && fastrand::u8(..4) == 0 {
-            let again = send(socket, &change)?;
+            let again = send(socket, change)?;
             assert_eq!((again.status, again.text()), (reply.status, reply.text()), "{change:?}");
             self.counts.repeats += 1;
         }
@@ -490,7 +490,7 @@ impl Client {
         let mut is = self.told(volume).cloned().expect("it was completed");
         is["list"] = Value::Null;
         let change = Change::new("DELETE", format!("/v1/{volume}/access"), None);
-        self.make(socket, change.makes(volume, Some(is))).expect("nobody kills it");
+        self.make(socket, &change.makes(volume, Some(is))).expect("nobody kills it");
     }
 
     /// Sends the last request that made something again, as one whose answer was lost: it is done once, before the crash
