@@ -305,8 +305,8 @@ pub struct SetFigures {
     pub sets: u64,
     /// Those of which a disk is not there or not up to date.
     pub degraded: u64,
-    /// How long sets of this level, also those that are gone, took for reads of blocks of one cluster since the
-    /// array was opened: from when a disk was asked to the data, checked and mended if need be.
+    /// How long sets of this level, also those that are gone, took for reads since the array was opened: of blocks of
+    /// one cluster, from when a disk was asked to the data, checked and mended if need be; of metadata, of one copy.
     pub reads: Latency,
     /// And for writes to one stripe, with parity and all copies, from when its disks were asked.
     pub writes: Latency,

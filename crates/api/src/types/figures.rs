@@ -262,7 +262,7 @@ pub struct SetFigures {
     /// Those of which a disk is not there or not up to date.
     pub degraded: u64,
     /// How long they took for reads of blocks of one cluster since the array was opened, checked and mended if
-    /// need be. Sets that are gone are in it.
+    /// need be; of metadata for one copy. Sets of this level that are gone are in it.
     #[serde(default)]
     pub reads: Latency,
     /// And for writes to one stripe, with parity and all copies.

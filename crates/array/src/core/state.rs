@@ -173,8 +173,9 @@ pub(crate) struct State {
     /// Long work under way.
     pub(crate) jobs: BTreeMap<u64, Progress>,
     pub(crate) next_job: u64,
-    /// How often a rebalancing was cancelled since the array was opened.
-    pub(crate) rebalances_cancelled: u64,
+    /// How often a rebalancing was begun since the array was opened, and which of these was cancelled last.
+    pub(crate) rebalances: u64,
+    pub(crate) rebalance_cancelled: u64,
     /// Chunks that a set has left; free after the next checkpoint.
     pub(crate) left_chunks: Vec<Left>,
     /// Those that no record has any more; free when nobody uses them.
@@ -246,7 +247,8 @@ impl State {
             events_dropped: 0,
             jobs: BTreeMap::new(),
             next_job: 0,
-            rebalances_cancelled: 0,
+            rebalances: 0,
+            rebalance_cancelled: 0,
             left_chunks: Vec::new(),
             vacated: Vec::new(),
             next_wave: 0,

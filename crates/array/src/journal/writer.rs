@@ -119,11 +119,12 @@ impl Journal {
 
     /// Acknowledges a batch that is on all its holders, or on those that are left.
     async fn settle(&self, writing: Running<Submission>, hook: &dyn HolderFailed) {
+        let took = hook.now().saturating_sub(writing.began);
         let mut results = writing.results.expect("only batches that ended are settled");
         self.insist(&writing.what, &mut results, hook).await;
         let Submission { end, holders, is_durable, .. } = &writing.what;
         if self.settle_holders(*end, holders, &results, hook).await {
-            self.writes.count(hook.now().saturating_sub(writing.began));
+            self.writes.count(took);
             self.acknowledge(*end, *is_durable);
         }
     }
@@ -131,9 +132,12 @@ impl Journal {
     /// What was written before the flush began is durable on the holders that are left.
     async fn settle_flush(&self, flushing: Running<Flush>, hook: &dyn HolderFailed) {
         let Flush { end, holders } = &flushing.what;
+        let took = hook.now().saturating_sub(flushing.began);
         let results = flushing.results.expect("only a flush that ended is settled");
         let is_kept = self.settle_holders(*end, holders, &results, hook).await;
-        self.flushes.count(hook.now().saturating_sub(flushing.began));
+        if is_kept {
+            self.flushes.count(took);
+        }
         self.flushed(is_kept.then_some(*end));
     }
 

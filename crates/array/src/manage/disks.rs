@@ -120,25 +120,40 @@ impl Array {
         Ok(())
     }
 
-    /// Moves data until all disks are equally full, as far as their sets allow; ends when that is
-    /// done. Taking in a blank disk begins it too. False if it was
-    /// [cancelled](Self::cancel_rebalance) before.
+    /// Begins to move data until all disks are equally full, as far as their sets allow; taking in a blank disk
+    /// does that too. The number of this order, as others may give the same meanwhile.
+    ///
+    /// # Errors
+    /// [`ArrayError::Stopped`].
+    pub async fn begin_rebalance(&self) -> Result<u64, ArrayError> {
+        self.core.begin_rebalance().await
+    }
+
+    /// Ends when nothing is left to move. False if this order was [cancelled](Self::cancel_rebalance), or one that
+    /// was given after it.
+    ///
+    /// # Errors
+    /// [`ArrayError::Stopped`].
+    pub async fn balanced(&self, order: u64) -> Result<bool, ArrayError> {
+        self.core.balanced(order).await
+    }
+
+    /// Ends a rebalancing, whoever began it before this order: no more data moves than what is on its way, and what
+    /// has moved stays there. If the same was ordered after it, that goes on.
+    ///
+    /// # Errors
+    /// [`ArrayError::Stopped`].
+    pub async fn cancel_rebalance(&self, order: u64) -> Result<(), ArrayError> {
+        self.core.cancel_rebalance(order).await
+    }
+
+    /// [Begins](Self::begin_rebalance), and [ends](Self::balanced) when it is done.
     ///
     /// # Errors
     /// [`ArrayError::Stopped`].
     pub async fn rebalance(&self) -> Result<bool, ArrayError> {
-        let cancelled_before = self.core.lock().rebalances_cancelled;
-        self.core.begin_rebalance().await?;
-        self.core.balanced(cancelled_before).await
-    }
-
-    /// Ends a rebalancing, whoever began it: no more data moves than what is on its way, and what has moved
-    /// stays there. Nothing begins it again but [`rebalance`](Self::rebalance) and the next blank disk.
-    ///
-    /// # Errors
-    /// [`ArrayError::Stopped`].
-    pub async fn cancel_rebalance(&self) -> Result<(), ArrayError> {
-        self.core.cancel_rebalance().await
+        let order = self.begin_rebalance().await?;
+        self.balanced(order).await
     }
 
     /// Puts a blank disk in the place of another, which leaves when it is empty.

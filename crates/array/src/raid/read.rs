@@ -332,7 +332,9 @@ impl Raid {
         let copy = copies.iter().find(|copy| copy.seat == seat).ok_or(ReadError::Lost)?;
         let first = blocks.start;
         let wanted = mask_of(&blocks);
+        let began = self.failed.now();
         let loaded = self.load(set, stripe, copy, blocks).await.map_err(ReadError::Later)?;
+        self.times.read(set.level(), self.failed.now().saturating_sub(began));
         match wanted & !loaded.good {
             0 => Ok(loaded.data),
             bad => Err(ReadError::Damaged { block: (bad.trailing_zeros() as usize).max(first) }),

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Job;
 use crate::DiskId;
@@ -73,49 +74,52 @@ fn shift(counts: &mut Counts, from: DiskId, to: DiskId) {
 }
 
 impl Core {
-    /// Begins to move data until all disks are equally full; goes on after a restart.
+    /// Begins to move data until all disks are equally full; goes on after a restart. Which order that was.
     ///
     /// # Errors
     /// [`ArrayError::Stopped`].
-    pub(crate) async fn begin_rebalance(self: &Arc<Self>) -> Result<(), ArrayError> {
-        self.request(|tables, _| {
+    pub(crate) async fn begin_rebalance(self: &Arc<Self>) -> Result<u64, ArrayError> {
+        let order = Arc::new(AtomicU64::new(0));
+        let given = Arc::clone(&order);
+        self.request(move |tables, state| {
             tables.rebalancing = true;
+            state.rebalances += 1;
+            given.store(state.rebalances, Ordering::Relaxed);
             Ok(())
         })
         .await?;
         self.upkeep.ring();
-        Ok(())
+        Ok(order.load(Ordering::Relaxed))
     }
 
-    /// Waits until no rebalancing runs; false if it was cancelled, after so many before.
+    /// Waits until no rebalancing runs; false if this order, or a later one, was cancelled.
     ///
     /// # Errors
     /// [`ArrayError::Stopped`].
-    pub(crate) async fn balanced(&self, cancelled_before: u64) -> Result<bool, ArrayError> {
+    pub(crate) async fn balanced(&self, order: u64) -> Result<bool, ArrayError> {
         loop {
             let mark = self.balanced.mark();
             {
                 let state = self.lock();
                 state.check_running()?;
                 if !state.tables.rebalancing {
-                    return Ok(state.rebalances_cancelled == cancelled_before);
+                    return Ok(state.rebalance_cancelled < order);
                 }
             }
             self.balanced.after(mark).await;
         }
     }
 
-    /// Ends a rebalancing, if one runs: no chunk begins to move any more, and those that are on their way
-    /// arrive.
+    /// Ends a rebalancing, if one runs that nobody has begun anew since this order: no chunk begins to move any
+    /// more, and those that are on their way arrive.
     ///
     /// # Errors
     /// [`ArrayError::Stopped`].
-    pub(crate) async fn cancel_rebalance(self: &Arc<Self>) -> Result<(), ArrayError> {
-        let core = Arc::downgrade(self);
+    pub(crate) async fn cancel_rebalance(self: &Arc<Self>, order: u64) -> Result<(), ArrayError> {
+        let now = self.env.unix_seconds();
         self.request(move |tables, state| {
-            if std::mem::take(&mut tables.rebalancing) {
-                state.rebalances_cancelled += 1;
-                let now = core.upgrade().map_or(0, |core| core.env.unix_seconds());
+            if state.rebalances == order && std::mem::take(&mut tables.rebalancing) {
+                state.rebalance_cancelled = order;
                 let text = "moving data until all disks are equally full was cancelled".to_owned();
                 tracing::info!("{text}");
                 state.note(now, text);
@@ -158,17 +162,25 @@ impl Core {
             return false;
         }
         *running = None;
-        let ended = self.request(|tables, _| {
-            tables.rebalancing = false;
+        self.end_rebalance().await;
+        false
+    }
+
+    /// Nothing is left to move, unless somebody has cancelled it meanwhile.
+    async fn end_rebalance(self: &Arc<Self>) {
+        let now = self.env.unix_seconds();
+        let ended = self.request(move |tables, state| {
+            if std::mem::take(&mut tables.rebalancing) {
+                let text = "all disks are equally full, as far as their RAID sets allow".to_owned();
+                tracing::info!("{text}");
+                state.note(now, text);
+            }
             Ok(())
         });
-        if ended.await.is_ok() {
-            let text = "all disks are equally full, as far as their RAID sets allow".to_owned();
-            tracing::info!("{text}");
-            self.lock().note(self.env.unix_seconds(), text);
+        if let Err(error) = ended.await {
+            tracing::debug!(%error, "the end of a rebalancing is not written down");
         }
         self.balanced.ring();
-        false
     }
 
     /// As it will be when everything has arrived that is on its way. Without those that are to be
@@ -194,6 +206,9 @@ impl Core {
     fn begin_moves(&self) -> u64 {
         let leaving = self.leaving();
         let state = &mut *self.lock();
+        if !state.tables.rebalancing {
+            return 0;
+        }
         let mut movable: Vec<Arc<Set>> =
             self.sets.all().into_iter().filter(|set| self.is_movable(set)).collect();
         let mut counts = self.counts(state, &leaving);

@@ -245,9 +245,13 @@ fn a_rebalancing_that_is_cancelled_stays_so_until_it_is_asked_for_again() {
         let array = shelf.create(Level::Raid10).await;
         array.create_volume(spec("v", 256)).await.unwrap();
         let written = put(&array, "v", 2000).await;
-        array.cancel_rebalance().await.unwrap();
+        let before = array.begin_rebalance().await.unwrap();
+        assert!(array.balanced(before).await.unwrap());
         array.add_disk(added(&new, "new")).await.unwrap();
-        array.cancel_rebalance().await.unwrap();
+        let order = array.begin_rebalance().await.unwrap();
+        array.cancel_rebalance(before).await.unwrap();
+        array.cancel_rebalance(order).await.unwrap();
+        assert!(!array.balanced(order).await.unwrap());
         while !array.is_settled() {
             ring::sleep(Duration::from_millis(5)).await;
         }
@@ -268,12 +272,17 @@ fn a_rebalancing_that_is_cancelled_stays_so_until_it_is_asked_for_again() {
         let slow = Rule::always(Operation::Write, Fault::Delay(Duration::from_millis(20)));
         new.0[0].inject(slow.at(CHUNKS_AT..127 << 20));
         // Who waits for it hears that it did not go to its end.
+        let order = array.begin_rebalance().await.unwrap();
         let (asking, (done, ended)) = (array.clone(), ring::oneshot());
-        ring::spawn(async move { done.send(asking.rebalance().await.unwrap()) });
+        ring::spawn(async move { done.send(asking.balanced(order).await.unwrap()) });
         while !array.jobs().iter().any(|job| job.kind == array::api::JobKind::Rebalance) {
             ring::sleep(Duration::from_millis(1)).await;
         }
-        array.cancel_rebalance().await.unwrap();
+        // Who orders it after that is not cancelled by a word about the order before.
+        let later = array.begin_rebalance().await.unwrap();
+        array.cancel_rebalance(order).await.unwrap();
+        assert!(array.jobs().iter().any(|job| job.kind == array::api::JobKind::Rebalance));
+        array.cancel_rebalance(later).await.unwrap();
         assert_eq!(ended.await, Some(false));
         new.0[0].heal();
         assert!(array.rebalance().await.unwrap());

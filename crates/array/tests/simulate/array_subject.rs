@@ -210,7 +210,8 @@ impl Subject for ArraySubject {
     }
 
     async fn cancel_rebalance(&self) -> Answer<()> {
-        self.0.cancel_rebalance().await.map_err(refusal)
+        let order = self.0.begin_rebalance().await.map_err(refusal)?;
+        self.0.cancel_rebalance(order).await.map_err(refusal)
     }
 
     async fn scrub(&self) -> Answer<CheckReport> {

@@ -131,6 +131,19 @@ pub(crate) enum SecretError {
     },
 }
 
+impl SecretError {
+    /// Whether it may be otherwise when it is tried again, without anybody's doing: the system could not read a
+    /// file, which may lie in a file system that is mounted later.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::File { error, .. }
+            | Self::Unreadable { error, .. }
+            | Self::Unread { error, .. } => error.raw_os_error().is_some(),
+            _ => false,
+        }
+    }
+}
+
 /// Reads `USER:SECRET`, or user and secret on two lines. The last colon parts them, since hosts
 /// like to use their iSCSI name as the user; a secret with a colon takes the two lines.
 pub(crate) fn parse(text: &str) -> Result<Login, SecretError> {

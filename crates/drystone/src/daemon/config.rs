@@ -6,6 +6,7 @@ use crate::cli::{Cli, Command};
 use crate::logging;
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -38,14 +39,14 @@ pub(super) struct Config {
 pub(super) enum Unusable {
     /// All that does not read, in the order of the lines.
     Unread(Vec<Refused>),
-    /// It reads, and no disk is there that its patterns mean. They may come yet.
-    NoDisk(Vec<Refused>),
+    /// It cannot be read now; or it reads, and no disk is there that its patterns mean. That may pass.
+    NotYet(Vec<Refused>),
 }
 
 impl Unusable {
     /// What is to be told.
     pub(super) fn refused(self) -> Vec<Refused> {
-        let (Self::Unread(refused) | Self::NoDisk(refused)) = self;
+        let (Self::Unread(refused) | Self::NotYet(refused)) = self;
         refused
     }
 }
@@ -59,7 +60,12 @@ pub(super) fn read(path: &Path) -> Result<Config, Unusable> {
         let what = format!(
             "it cannot be read ({error}): write it, the package brings an example with comments"
         );
-        Unusable::Unread(vec![what.into()])
+        // What the system says of a disk or of a server may pass.
+        let may_pass = error.raw_os_error().is_some() && error.kind() != ErrorKind::NotFound;
+        match may_pass {
+            true => Unusable::NotYet(vec![what.into()]),
+            false => Unusable::Unread(vec![what.into()]),
+        }
     })?;
     parse(&text)
 }
@@ -98,7 +104,7 @@ fn parse(text: &str) -> Result<Config, Unusable> {
     };
     // Without any it would be a member on trial files.
     match up.disks.is_empty() {
-        true => Err(Unusable::NoDisk(unmatched)),
+        true => Err(Unusable::NotYet(unmatched)),
         false => Ok(Config { up: *up, log, entries, unmatched }),
     }
 }
@@ -267,7 +273,7 @@ mod tests {
         let named_first = format!("disk = ['{shown}/sda', '{shown}/id-*']");
         assert_eq!(names(&parse(&named_first).unwrap()).len(), 2);
         let none = parse(&format!("disk = '{shown}/no-*'")).unwrap_err();
-        assert!(matches!(none, Unusable::NoDisk(_)), "they may come yet: {none:?}");
+        assert!(matches!(none, Unusable::NotYet(_)), "they may come yet: {none:?}");
         let none = none.refused();
         assert!(none[0].to_string().contains("no disk matches"), "no trial files: {none:?}");
     }

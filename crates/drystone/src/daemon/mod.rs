@@ -45,11 +45,11 @@ pub(crate) fn portals(path: &Path) -> Result<Vec<SocketAddr>, Failure> {
     Ok(read(path)?.up.serve.portals)
 }
 
-/// All that is wrong, in one sentence for each line. The unit starts the member again by itself only where disks may
-/// come yet, not where the file is to be mended (`RestartPreventExitStatus=`).
+/// All that is wrong, in one sentence for each line. The unit starts the member again by itself only where that may
+/// pass, not where the file is to be mended (`RestartPreventExitStatus=`).
 fn read(path: &Path) -> Result<Config, Failure> {
     config::read(path).map_err(|unusable| {
-        let may_come = matches!(unusable, Unusable::NoDisk(_));
+        let may_come = matches!(unusable, Unusable::NotYet(_));
         let told = unusable.refused();
         let lines: Vec<String> =
             told.iter().map(|refused| format!("{}: {refused}", path.display())).collect();

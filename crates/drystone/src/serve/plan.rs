@@ -31,6 +31,13 @@ pub(crate) enum PlanError {
     PortalTwice(SocketAddr),
 }
 
+impl PlanError {
+    /// Whether it may be otherwise when it is tried again, without anybody's doing: a file that could not be read.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Self::Secret(error) if error.may_pass())
+    }
+}
+
 impl Plan {
     /// Checks `args` as a whole; `environment` gives the value of a variable.
     pub(crate) fn of(

@@ -44,8 +44,12 @@ pub(crate) fn run(
     unlisted: Unlisted,
     mut signals: StopSignals,
 ) -> Result<(), Failure> {
-    let plan = Plan::of(&args.serve, |name| env::var(name).ok())
-        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let plan = Plan::of(&args.serve, |name| env::var(name).ok()).map_err(|error| {
+        match error.may_pass() {
+            true => Failure::from(anyhow!("{error}")),
+            false => Failure::Usage(error.to_string()),
+        }
+    })?;
     args.api.check(&args.serve.portals).map_err(Failure::Usage)?;
     files::raise_limit();
     let socket = socket(&args.socket)?;
@@ -215,7 +219,7 @@ fn stop(
 /// The control socket at which a command finds the member that `args` means.
 pub(crate) fn socket_of_member(args: &SocketArgs) -> anyhow::Result<PathBuf> {
     let root = rustix::process::geteuid().is_root();
-    path::find(args.socket.as_deref(), root, |name| env::var(name).ok(), path::is_there)
+    path::find(args.socket.as_deref(), root, |name| env::var(name).ok(), Path::try_exists)
 }
 
 /// The control socket that `args` means.

@@ -1,7 +1,7 @@
 //! Where the control socket is.
 
 use anyhow::Context;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::os::runtime_dir;
@@ -32,20 +32,21 @@ pub(crate) fn find(
     asked: Option<&Path>,
     root: bool,
     environment: impl Fn(&str) -> Option<String>,
-    is_there: impl Fn(&Path) -> bool,
+    look: impl Fn(&Path) -> io::Result<bool>,
 ) -> anyhow::Result<PathBuf> {
     let usual = choose(asked, root, environment);
-    let is_used = asked.is_some() || usual.as_ref().is_ok_and(|path| is_there(path));
-    match is_used || !is_there(Path::new(SERVICE)) {
+    let is_there = |path: &PathBuf| look(path).unwrap_or(false);
+    let is_used = asked.is_some() || usual.as_ref().is_ok_and(is_there);
+    match is_used || !may_be_there(look(Path::new(SERVICE))) {
         true => usual,
         false => Ok(SERVICE.into()),
     }
 }
 
-/// Whether there is a socket, as far as this user may look. One in a directory that is for others is taken to be
-/// there, so that its user is told so, and not that no member runs.
-pub(crate) fn is_there(path: &Path) -> bool {
-    path.try_exists().unwrap_or_else(|error| error.kind() == ErrorKind::PermissionDenied)
+/// Whether there is a socket of the service, as far as this user may look: in a directory that is for others it is
+/// taken to be there, so that he is told so, and not that no member runs.
+fn may_be_there(looked: io::Result<bool>) -> bool {
+    looked.unwrap_or_else(|error| error.kind() == ErrorKind::PermissionDenied)
 }
 
 #[cfg(test)]
@@ -63,15 +64,18 @@ mod tests {
         let xdg = |_: &str| Some("/run/user/7".to_owned());
         let own = "/run/user/7/drystone/control.sock";
         let found = |asked: Option<&str>, there: &[&str]| {
-            let is_there = |path: &Path| there.iter().any(|it| path == Path::new(it));
-            find(asked.map(Path::new), false, xdg, is_there).unwrap()
+            let look = |path: &Path| Ok(there.iter().any(|it| path == Path::new(it)));
+            find(asked.map(Path::new), false, xdg, look).unwrap()
         };
         assert_eq!(found(None, &[own, SERVICE]), Path::new(own));
         assert_eq!(found(None, &[SERVICE]), Path::new(SERVICE));
         assert_eq!(found(None, &[]), Path::new(own));
         assert_eq!(found(Some("/tmp/a"), &[SERVICE]), Path::new("/tmp/a"));
-        let nowhere = find(None, false, |_| None, |path| path == Path::new(SERVICE));
+        let nowhere = find(None, false, |_| None, |path| Ok(path == Path::new(SERVICE)));
         assert_eq!(nowhere.unwrap(), Path::new(SERVICE), "without a session of one's own too");
+        // Who has become another user may have the place of the one before.
+        let closed = |_: &Path| Err(ErrorKind::PermissionDenied.into());
+        assert_eq!(find(None, false, xdg, closed).unwrap(), Path::new(SERVICE));
     }
 
     #[test]
@@ -80,7 +84,8 @@ mod tests {
         let at = |name: &str| dir.path().join(name);
         fs::set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();
         fs::write(at("file"), "").unwrap();
-        assert!(is_there(&at("file")) && !is_there(&at("none")) && !is_there(&at("file/none")));
+        let is_there = |name: &str| may_be_there(at(name).try_exists());
+        assert!(is_there("file") && !is_there("none") && !is_there("file/none"));
         if !geteuid().is_root() {
             return;
         }
@@ -88,7 +93,7 @@ mod tests {
         let look = || {
             let nobody = Uid::from_raw(65_534);
             set_thread_res_uid(nobody, nobody, nobody).unwrap();
-            (is_there(&at("file")), is_there(&at("none")))
+            (is_there("file"), is_there("none"))
         };
         assert_eq!(thread::scope(|scope| scope.spawn(look).join().unwrap()), (true, true));
     }

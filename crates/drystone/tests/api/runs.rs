@@ -137,3 +137,38 @@ fn what_is_cancelled_ends_soon_says_how_far_it_came_and_leaves_nothing_behind() 
     assert_eq!(ended(&member, run.header("location").expect("a place"))["state"], "done");
     member.stop();
 }
+
+/// A disk that was added by mistake need not be filled; and who orders it after that gets it.
+#[test]
+fn a_rebalance_that_is_cancelled_moves_nothing_until_it_is_ordered_again() {
+    let home = Home::files(4, "256M");
+    let member = home.start(&["--raid", "raid5"]);
+    make(&member, "a");
+    fill(&member, "a");
+    let set = |percent: u8| {
+        let share = json!({"rebuild_share_percent": percent});
+        assert_eq!(ask(&member, "PATCH", "/v1/array", Some(&share)).status, 200);
+    };
+    set(1);
+    let host = Busy::begin(&member, "a");
+    member.run(&["disk", "add", &format!("{}:256M", home.path("new").display())]);
+    let order = || {
+        let run = ask(&member, "POST", "/v1/array/rebalance", None);
+        run.header("location").expect("a place").to_owned()
+    };
+    let (place, other) = (order(), order());
+    // The later order stands, and a word about the one before ends only who waits for that.
+    assert_eq!(ask(&member, "POST", &format!("{place}/cancel"), None).status, 202);
+    assert_eq!(ended(&member, &place)["state"], "cancelled");
+    assert_eq!(ask(&member, "GET", &other, None).json()["state"], "running");
+    let id = other.rsplit('/').next().expect("an ID");
+    let said = member.run(&["run", "cancel"]);
+    assert!(said.starts_with("the rebalancing was cancelled "), "{said}");
+    assert!(member.run(&["run", "list"]).contains(id));
+    assert_eq!(ended(&member, &other)["state"], "cancelled");
+    host.end();
+    set(100);
+    assert_eq!(ended(&member, &order())["state"], "done");
+    assert_eq!(ask(&member, "GET", "/v1/jobs", None).json(), json!([]));
+    member.stop();
+}

@@ -174,8 +174,17 @@ fn cut(home: &Home, volumes: &mut [Volume], number: usize, counts: &mut Counts) 
             home.start_and_kill(&[], Duration::from_millis(fastrand::u64(START_MS)));
         }
         let member = home.start(&[]);
-        let judged = work.judge(&before, &disks(&member), &remembered(home));
-        let is_under_way = judged.unwrap_or_else(|fault| panic!("{fault}\n{}", member.log()));
+        // A disk may have to be given first what it missed, or leave between two questions.
+        let end = Instant::now() + SETTLE_TIME;
+        let is_under_way = loop {
+            match work.judge(&before, &disks(&member), &remembered(home)) {
+                Ok(is_under_way) => break is_under_way,
+                Err(fault) => {
+                    assert!(Instant::now() < end, "{fault}\n{}", member.log());
+                    thread::sleep(Duration::from_millis(100));
+                }
+            }
+        };
         if let Err(what) = array::verify(&member, volumes) {
             panic!("after {crash} crashes of {:?}: {what}", work.words);
         }
@@ -193,7 +202,6 @@ fn cut(home: &Home, volumes: &mut [Volume], number: usize, counts: &mut Counts) 
 
 /// The work ends, or was not begun; then the data directory names the disks of the array and no others.
 fn settle(member: &Member<'_>, work: &Work, before: &Disks) {
-    member.run(&["array", "rebuild-status", "--wait"]);
     let came = work.comes.iter().filter(|_| work.has_only_come);
     let wanted = match work.has_begun {
         true => work.after(before),

@@ -208,7 +208,8 @@ impl EventLog {
             let is_start = [Kind::MemberStarted, Kind::MemberStartedUnclean]
                 .into_iter()
                 .any(|kind| record.what.kind == kind.word());
-            !is_start && record.unix_seconds.saturating_add(60 * 60) > now
+            let is_lately = (now.saturating_sub(60 * 60)..=now).contains(&record.unix_seconds);
+            !is_start && is_lately
         });
         if !lately.any(|record| record.what.kind == event.kind && record.what.text == event.text) {
             self.record(event, 1);

@@ -51,11 +51,11 @@ impl Member {
         let (array, cancel) = (self.array.clone(), Rc::new(Cancel::default()));
         let asked = cancel.clone();
         let work = async move {
+            let order = array.begin_rebalance().await?;
             // The array does the work by itself: who waits for it may leave at any time.
-            let waiting = until_cancelled(array.rebalance(), asked, || Some(()));
-            match waiting.await {
+            match until_cancelled(array.balanced(order), asked, || Some(())).await {
                 Ok(ended) => ended,
-                Err(()) => array.cancel_rebalance().await.map(|()| false),
+                Err(()) => array.cancel_rebalance(order).await.map(|()| false),
             }
         };
         match self.with_progress(&[JobKind::Rebalance], work, (asker, &cancel)).await?? {

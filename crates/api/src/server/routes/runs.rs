@@ -106,8 +106,8 @@ pub(super) async fn show_run(
 ///
 /// It ends as soon as it can be left, which is mostly at once, and its state says so then; what it has repaired
 /// stays repaired, and what it has moved stays where it is. A scrub that is about to put right what a disk has
-/// refused goes on to its end. A rebalance ends whoever began it, also one that began by itself; chunks that are
-/// on their way arrive.
+/// refused goes on to its end. A rebalance ends whoever began it before this run, also one that began by itself;
+/// chunks that are on their way arrive. If another run of it was begun after this one, data moves on for that.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/cancel", tag = "work",
     params(("id" = String, Path, description = "The run.")),

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// 50 I/Os of 4 ms, one after the other, take 200 ms; the clock of the step looks much less often.
+/// 50 I/Os of 10 ms, one after the other, take half a second; the clock of the step looks much less often.
 #[test]
 fn rates_are_those_of_the_time_in_which_there_was_work() {
     let took = Duration::from_millis(10);
