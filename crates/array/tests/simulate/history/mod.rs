@@ -87,6 +87,11 @@ pub(crate) fn run<M: Maker>(maker: &M, theme: Theme, env: &SimEnv) -> u64 {
     // The last one ends in peace.
     history.power_on(None, history.peace());
     history.ended(End::Closed);
+    if history.scenario.theme.damages() {
+        // What has rotted in space that nobody refers to is still there, and that space is used again.
+        history.power_on(None, history.life_goes_on());
+        history.ended(End::Closed);
+    }
     history.prove(PROOFS_AT_END);
     history.power_on(None, history.end());
     env.trace().digest()
@@ -391,6 +396,28 @@ impl<M: Maker> History<'_, M> {
         peace(&machine).await;
         verify::everything(&machine).await;
         machine.must("close", machine.array.close().await);
+    }
+
+    /// Hosts and operators of volumes go on, and nothing more is damaged.
+    async fn life_goes_on(&self) {
+        self.env.note("life goes on");
+        let machine = self.start().await;
+        self.work(&machine).await;
+        machine.must("close", machine.array.close().await);
+    }
+
+    /// Hosts and operators of volumes do all that they have to do.
+    async fn work(&self, machine: &Rc<Machine<M::Subject>>) {
+        let left = Rc::new(Cell::new(0));
+        for _ in 0..self.scenario.clients {
+            self.spawn(&left, host(Rc::clone(machine), self.scenario.requests));
+        }
+        for number in 0..self.scenario.operators {
+            self.spawn(&left, operator(Rc::clone(machine), number, self.scenario.orders));
+        }
+        while left.get() > 0 {
+            self.env.sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// All is compared, checked, deleted and accounted for.
