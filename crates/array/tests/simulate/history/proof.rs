@@ -51,7 +51,10 @@ impl<M: Maker> History<'_, M> {
         let victims = self.budget.victims.borrow().clone();
         let is_borne = victims.len() <= self.scenario.losses() && !self.was_overtaxed.get();
         let holds_all = |drive: &Drive| drive.is_for_journal();
-        if victims.is_empty() || !is_borne || victims.iter().any(holds_all) || self.parted.get() {
+        // Of one that a blank one stands in for already, the array may need both (`Budget::swapped`).
+        let is_swapped = !self.budget.swapped.borrow().is_empty();
+        let may_go = is_borne && !is_swapped && !victims.iter().any(holds_all);
+        if victims.is_empty() || !may_go || self.parted.get() {
             return;
         }
         self.random.aside(|| {
