@@ -53,6 +53,13 @@ ForgetRedone   --test=array crashes::what_a_start_has_done_again
 EarlyChunks    --test=array crashes::chunks_of_a_set
 KeepRedone     --test=array crashes::what_a_checkpoint_without_its_record_put_where_others
 ForgetHalf     --lib        raid::tests::gone::what_a_disk_missed_in_the_middle
+AnewBeyond     --lib        raid::tests::gone::what_too_few_disks_give
+NobodySound    --lib        raid::tests::gone::what_nobody_was_sound_for
+LiveRefused    --lib        engine::apply::tests::what_was_refused
+UnnotedRedo    --lib        engine::redo::tests::what_a_redone_update
+HastyHolders   --lib        core::disks::tests::a_holder_that_was_closed
+BlindMerge     --test=array beyond::what_a_merge_needs
+KeepEmptied    --test=array full::what_is_given_back
 TwoReturns     --test=array disks::a_disk_that_is_taken_back
 ForgetHalf     --test=array beyond::beside_a_disk_that_is_gone
 DropHalf       --test=array beyond::a_disk_that_was_out_for_long_gets
@@ -131,6 +138,7 @@ OneLine        --test=wire  strangers::many_names
 KeepRoom       --test=wire  strangers::who_has_sent_much_and_then_sends
 NoStrangers    --test=wire  strangers::payloads_of_strangers
 ForgetSanitize --test=wire  sanitize::
+WholeWalk      --test=wire  unmap::a_look_through
 AllAtOnce      --test=wire  heavy::long_work
 NoAlarm        --test=wire  strangers::names_that_were_trusted
 NoStrangers    --test=wire  strangers::data_that_strangers_ask_for

@@ -112,6 +112,12 @@ pub enum ArrayError {
     /// A disk that cannot be taken in.
     #[error("{0}")]
     BadDisk(String),
+    /// A disk that was asked what it is.
+    #[error("it has not answered for {seconds} seconds")]
+    Silent {
+        /// So long it was waited for.
+        seconds: u64,
+    },
     /// Without the disk there would be too few.
     #[error("disk {disk:?} cannot leave: {reason}")]
     DiskNeeded {

@@ -222,6 +222,20 @@ mutants! {
     LeaveAnyway,
     /// Keep a disk that was to leave only once that is on the disks.
     KeepLater,
+    /// Make a parity anew without what disks that are out, or lack something, may still give.
+    AnewBeyond,
+    /// Leave an update that was refused at once in the redo area as one to be done.
+    LiveRefused,
+    /// Do not note what a redone update gave up, if its data is no news.
+    UnnotedRedo,
+    /// Take what was half done for given when nobody is known to have been sound before.
+    NobodySound,
+    /// Give up in a merge what a disk has that gives nothing at all for a moment.
+    BlindMerge,
+    /// Keep room for the leaves of maps that an UNMAP has emptied.
+    KeepEmptied,
+    /// Rely on what holders have got before the labels say that another one is out.
+    HastyHolders,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.

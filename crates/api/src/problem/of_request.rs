@@ -77,6 +77,7 @@ fn of_array(error: &ArrayError) -> Code {
         | ArrayError::LastHolder(_)
         | ArrayError::Unflushed
         | ArrayError::Lost
+        | ArrayError::Silent { .. }
         | ArrayError::Missing { .. }
         | ArrayError::Stopped(_) => Code::Unavailable,
         ArrayError::Damaged(_) | ArrayError::Io(_) => Code::Failed,

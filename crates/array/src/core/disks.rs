@@ -157,6 +157,18 @@ impl Core {
         self.holders().into_iter().filter(|disk| disk.access() == Access::Full).collect()
     }
 
+    /// Holders that were closed a moment ago lack what the others have got, and a start that finds one of them alone
+    /// must not believe it: nothing is relied on before the labels say so.
+    async fn put_out_closed_holders(self: &Arc<Self>) {
+        let closed = self.holders().into_iter().filter(|disk| disk.access() != Access::Full);
+        for disk in closed.filter(|_| !mutants::is(Mutant::HastyHolders)) {
+            let state = self.lock().label.member(disk.id()).map(|record| record.state);
+            if state == Some(MemberState::Active) {
+                self.disk_failed(disk.id(), "a write to it failed").await;
+            }
+        }
+    }
+
     async fn settle_holders(
         self: &Arc<Self>,
         holders: &[Arc<Disk>],
@@ -179,6 +191,7 @@ impl Core {
         if left == 0 {
             return Err(ArrayError::Lost);
         }
+        self.put_out_closed_holders().await;
         // Once the array has stopped no label tells that one of them is out.
         self.lock().check_working()
     }

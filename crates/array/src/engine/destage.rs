@@ -92,6 +92,7 @@ impl Checkpoint {
         let core = Arc::clone(&self.core);
         while next <= last_leaf {
             let end = last_leaf.min(next.saturating_add(BATCH_LEAVES - 1));
+            core.checkpoint_beat.tick();
             core.with_pages(|state| {
                 while next <= end {
                     self.unmap_leaf(state, target, next, &range)?;
@@ -118,9 +119,13 @@ impl Checkpoint {
         if gone.is_empty() {
             return Ok(());
         }
-        let page = target.draft.leaf_mut(&mut state.pages, number)?;
-        for (i, _) in &gone {
-            leaf::set(page, *i, None);
+        let is_emptied = gone.len() == leaf::entries(&old).count();
+        if is_emptied && !mutants::is(Mutant::KeepEmptied) {
+            // Nothing will be written of it, so that there is no room needed for it either.
+            target.draft.remove_leaf(&mut state.pages, number)?;
+        } else {
+            let page = target.draft.leaf_mut(&mut state.pages, number)?;
+            gone.iter().for_each(|(i, _)| leaf::set(page, *i, None));
         }
         target.mapped -= gone.len() as u64;
         for (_, entry) in gone {

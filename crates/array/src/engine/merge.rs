@@ -203,6 +203,12 @@ impl Core {
                     self.env.sleep(pause).await;
                     poisoned = self.read_blocks(old, poisoned, buf).await?;
                 }
+                // Nor has a disk lost them that gives nothing at all.
+                let set = self.sets.get(old.place.set());
+                let is_blind = mutants::is(Mutant::BlindMerge);
+                if poisoned != 0 && !is_blind && self.is_any_silent(&set).await {
+                    return Err(ArrayError::Lost);
+                }
             }
             Err(error) => return Err(error.into()),
         }

@@ -15,6 +15,7 @@
 //! 3. The journal is trimmed to X only after the record, which says that it begins at X, is durable.
 //!    Of a volume that was set aside it holds on to what came before X.
 
+mod apply;
 mod aside;
 mod commit;
 mod delete;

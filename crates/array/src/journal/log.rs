@@ -33,6 +33,7 @@ pub struct Journal {
     /// The ring in memory; its bytes from `tail` to `end` are what will be or is on disk.
     pub(super) image: Region,
     state: Mutex<State>,
+    giving_back: Mutex<()>,
     /// How long holders took for batches ...
     pub(super) writes: SharedLatency,
     /// ... and for flushes.
@@ -147,6 +148,7 @@ impl Journal {
             reserve_bytes: layout.journal_bytes / RESERVE_PART,
             image: scanned.image,
             state: Mutex::new(state),
+            giving_back: Mutex::default(),
             writes: SharedLatency::default(),
             flushes: SharedLatency::default(),
         }
@@ -347,6 +349,8 @@ impl Journal {
 
     /// Lets what was trimmed be used again.
     fn give_back(&self) {
+        // Who gave back the same on another core, but later, would take what was written there meanwhile.
+        let _giving = self.giving_back.lock().expect("nothing panics under it");
         let (from, to) = {
             let state = self.lock();
             if state.filling > 0 {
@@ -449,6 +453,7 @@ impl Journal {
     /// What a holder has to be given: from where to where. Until [`filled`](Self::filled) nothing
     /// of it is overwritten.
     pub(super) fn begin_to_fill(&self) -> (u64, Mark) {
+        let _giving = self.giving_back.lock().expect("nothing panics under it");
         let state = &mut *self.lock();
         state.filling += 1;
         (state.kept, state.submitted)
@@ -470,28 +475,6 @@ impl Journal {
     pub(super) fn trimmed_end(&self) -> Option<Mark> {
         let state = self.lock();
         (state.kept == state.submitted.position).then_some(state.submitted)
-    }
-
-    /// `disk` has all up to `end`.
-    pub(super) fn note_filled(&self, disk: DiskId, end: Mark) {
-        let filled = &mut self.lock().filled;
-        filled.retain(|(other, _)| *other != disk);
-        filled.push((disk, end));
-    }
-
-    /// Whether some holder was given all up to `end`.
-    pub(super) fn was_filled_to(&self, end: Mark) -> bool {
-        let state = self.lock();
-        let has_all = |(_, to): &&(DiskId, Mark)| to.sequence >= end.sequence;
-        let mut full = state.filled.iter().filter(has_all).map(|(disk, _)| *disk);
-        full.any(|disk| state.holders.iter().any(|holder| holder.disk == disk))
-    }
-
-    /// Holders that were filled, and have all of the journal.
-    pub fn filled_holders(&self) -> Vec<DiskId> {
-        let state = self.lock();
-        let is_holder = |disk: &DiskId| state.holders.iter().any(|holder| holder.disk == *disk);
-        state.filled.iter().map(|(disk, _)| *disk).filter(is_holder).collect()
     }
 
     /// A holder has it, or does not take it.

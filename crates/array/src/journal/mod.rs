@@ -63,6 +63,7 @@
 
 mod answers;
 mod batch;
+mod filled;
 mod log;
 mod record;
 mod scan;

@@ -13,7 +13,7 @@ use crate::error::ArrayError;
 use crate::label::{self, ChangeId, Found, MemberKind, MemberRecord, MemberState};
 use crate::membership::{Event, SetSeats, may_return, next_label, next_number, without_place};
 use crate::mutants::{self, Mutant};
-use crate::open::{Member, random_id};
+use crate::open::{Member, probe, random_id};
 use crate::raid::{Access, PASSING_TRIES_MAX, Set, is_passing};
 use crate::space::Gives;
 use crate::upkeep::{Findings, is_suspect};
@@ -50,7 +50,7 @@ impl Array {
 
     async fn add_disk_for(&self, kind: MemberKind, member: Member) -> Result<DiskId, ArrayError> {
         let _turn = self.core.disk_commands.take().await;
-        let found = label::read(&*member.device).await?;
+        let found = probe(&*self.core.env, &*member.device).await?;
         self.core.check_new(&member, &found)?;
         match found {
             Found::Label { label, .. } if !self.core.was_never_taken_in(&label) => {
@@ -165,7 +165,7 @@ impl Array {
         let _turn = self.core.disk_commands.take().await;
         let id = self.core.disk_by_name(old)?;
         let kind = self.core.lock().label.member(id).map_or(MemberKind::Data, |old| old.kind);
-        let found = label::read(&*new.device).await?;
+        let found = probe(&*self.core.env, &*new.device).await?;
         self.core.check_new(&new, &found)?;
         self.core.check_new_size(kind, &new)?;
         if !matches!(found, Found::Blank) {

@@ -7,13 +7,13 @@ use super::{Array, check_name};
 use crate::api::{ChangedExtent, SnapshotAccess, SnapshotInfo, SpaceInfo, VolumeInfo};
 use crate::core::{Core, State, VERSION_BYTES, VOLUME_BYTES, taken_bytes};
 use crate::error::ArrayError;
-use crate::journal::{self, Record};
+use crate::journal::{self, RECORD_BYTES_MAX, Record};
 use crate::mutants::{self, Mutant};
 use crate::overlay::Taken;
 use crate::tables::{Contents, Volume};
 use crate::tree::{self, Root};
 use crate::volume::Of;
-use crate::{CLUSTER_BYTES, Epoch, VersionId};
+use crate::{BLOCK_BYTES, CLUSTER_BYTES, Epoch, VersionId};
 
 /// Snapshots that one volume may have.
 const SNAPSHOTS_MAX: usize = 4096;
@@ -38,7 +38,9 @@ impl Array {
                 Some(taken) => break taken,
                 None => {
                     self.core.work.ring();
-                    self.core.journal.room(1).await?;
+                    // Where there is room for less it would be asked for again at once, and nobody else run.
+                    let longest = RECORD_BYTES_MAX.div_ceil(BLOCK_BYTES) as u64 + 1;
+                    self.core.journal.room(longest).await?;
                 }
             }
         };

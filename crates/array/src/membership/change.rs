@@ -5,7 +5,7 @@ use crate::label::{ANCESTORS_MAX, ChangeId, Label, MemberKind, MemberRecord, Mem
 use crate::mutants::{self, Mutant};
 
 /// Longest name that is remembered of a disk, in bytes.
-const NAME_BYTES_MAX: usize = 128;
+pub(super) const NAME_BYTES_MAX: usize = 128;
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -252,7 +252,8 @@ fn rename(label: &mut Label, names: &[(DiskId, String)]) -> bool {
     any
 }
 
-fn short(name: &str) -> String {
+/// As much of a name as a label holds.
+pub(super) fn short(name: &str) -> String {
     name[..name.floor_char_boundary(NAME_BYTES_MAX)].to_owned()
 }
 

@@ -1,6 +1,6 @@
 //! Which array is opened, and which of its disks can be relied on.
 
-use super::change::Event;
+use super::change::{Event, short};
 use super::lacking::{self, Lack};
 use super::refusal::OpenRefusal;
 use crate::DiskId;
@@ -27,6 +27,8 @@ pub struct Opening {
     pub stale: Vec<(Present, Since)>,
     /// Members that should be there and are not.
     pub missing: Vec<DiskId>,
+    /// The names under which current and stale disks were given now.
+    pub given: Vec<(DiskId, String)>,
     /// Disks that were given and are not used, with the reason; nothing may be written to them.
     pub foreign: Vec<(usize, String)>,
     /// Current or stale disks whose labels are not both the newest.
@@ -208,6 +210,7 @@ fn sort_out(label: &Label, carriers: &[Carrier], foreign: Vec<(usize, String)>) 
         current: Vec::new(),
         stale: Vec::new(),
         missing: Vec::new(),
+        given: Vec::new(),
         foreign,
         rewrite: Vec::new(),
         lacking: Vec::new(),
@@ -232,6 +235,9 @@ fn sort_out(label: &Label, carriers: &[Carrier], foreign: Vec<(usize, String)>) 
             Err(why) => opening.put_aside(present, why),
         }
         let used = matches!(state, Ok(MemberState::Active | MemberState::Stale(_)));
+        if used {
+            opening.given.push((present.disk, carrier.name.to_owned()));
+        }
         if used && (carrier.rewrite || carrier.label.change != label.change) {
             opening.rewrite.push(present);
         }
@@ -306,9 +312,18 @@ impl Opening {
         self.current.iter().any(|present| present.disk == disk)
     }
 
-    /// Where disks were last.
+    /// The names of disks, for people. Of one that is not there it is where it was last. Of one that is there it is
+    /// where it is, and where it was last only beside that: a good disk may lie there now, and an old image here.
     pub fn names(&self, disks: impl Iterator<Item = DiskId>) -> Vec<String> {
-        disks.map(|disk| self.label.name_of(disk)).collect()
+        let name = |disk: DiskId| {
+            let last = self.label.name_of(disk);
+            match self.given.iter().find(|(other, _)| *other == disk) {
+                Some((_, name)) if short(name) != last => format!("{name} (last at {last})"),
+                Some((_, name)) => name.clone(),
+                None => last,
+            }
+        };
+        disks.map(name).collect()
     }
 
     /// Members that are not there, by the paths where they were last.

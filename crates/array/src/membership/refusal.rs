@@ -189,7 +189,7 @@ impl OpenRefusal {
         )
     }
 
-    /// The disks that it waits for, by the paths where they were last.
+    /// The disks that it waits for, by the paths where they were last; old copies of them by their own.
     #[must_use]
     pub fn missing(&self) -> &[String] {
         match self {

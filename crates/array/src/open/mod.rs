@@ -14,11 +14,13 @@ mod create;
 mod lacking;
 mod replay;
 
+use std::pin::pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use block::{BlockDevice, BlockError};
-use futures_util::future::join_all;
+use futures_util::future::{Either, join_all, select};
 
 use crate::DiskId;
 use crate::checkpoint::slots::{Slot, SlotError, void_other, write_slot};
@@ -73,12 +75,19 @@ impl Default for OpenOptions {
     }
 }
 
+/// So long a disk may take to say what it is: as long as the kernel gives one command to a SCSI disk. One that takes
+/// longer is as good as not there; when it answers again, it comes back like one that was unplugged.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// What a disk is, for `disk list` and the like; writes nothing.
 ///
 /// # Errors
-/// Those of the disk.
-pub async fn probe(device: &dyn BlockDevice) -> Result<Found, ArrayError> {
-    Ok(label::read(device).await?)
+/// [`ArrayError::Silent`] when it does not say so in half a minute; those of the disk.
+pub async fn probe(env: &dyn Env, device: &dyn BlockDevice) -> Result<Found, ArrayError> {
+    match select(pin!(label::read(device)), env.sleep(PATIENCE)).await {
+        Either::Left((found, _)) => Ok(found?),
+        Either::Right(_) => Err(ArrayError::Silent { seconds: PATIENCE.as_secs() }),
+    }
 }
 
 impl Array {
@@ -135,12 +144,12 @@ struct Loaded {
 async fn find(env: &dyn Env, disks: &[Member]) -> Vec<(String, Found)> {
     let reads = disks.iter().map(|disk| async move {
         for _ in 1..PASSING_TRIES_MAX {
-            match label::read(&*disk.device).await {
-                Err(error) if is_passing(error) => env.sleep(RETRY).await,
+            match probe(env, &*disk.device).await {
+                Err(ArrayError::Io(error)) if is_passing(error) => env.sleep(RETRY).await,
                 read => return read,
             }
         }
-        Err(BlockError::NoMemory)
+        Err(BlockError::NoMemory.into())
     });
     let names = disks.iter().map(|disk| disk.name.clone());
     let found = join_all(reads).await.into_iter().map(|found| {

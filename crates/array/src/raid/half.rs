@@ -26,8 +26,22 @@ use crate::{BLOCK_BYTES, DiskId, SetId};
 pub struct Half {
     /// What is to be written.
     pub update: Update,
-    /// Members that have all of the stripe once they have taken their part of the update.
+    /// Members that have all of the stripe once they have taken their part of the update. None at all if what
+    /// they had was not flushed when it began: then everybody counts who is to get something.
     pub sound: Vec<Seat>,
+}
+
+impl Half {
+    /// Whether it is given only when this chunk has its part, for one of a `set`.
+    fn waits_for(&self, set: &Set, seat: Seat) -> bool {
+        if !self.sound.is_empty() || is(Mutant::NobodySound) {
+            return self.sound.contains(&seat);
+        }
+        let strips = self.update.puts.iter().map(|put| put.strip);
+        strips.into_iter().any(|strip| {
+            set.holders(self.update.stripe, strip).iter().any(|holder| holder.seat == seat)
+        })
+    }
 }
 
 /// The same for any core. Its contents are no buffers: those are few, and it may take long.
@@ -113,9 +127,10 @@ impl Raid {
     /// Those that were given, and of whose stripes nobody would lack anything after a loss of power: the
     /// record that is made now says so, and nobody needs them when it is durable.
     pub fn given_halves(&self, set_of: &dyn Fn(SetId) -> Option<Arc<Set>>) -> Vec<(SetId, u32)> {
-        let is_whole = |(set, stripe): &(SetId, u32), kept: &Kept| {
-            let lacking = set_of(*set).map(|set| set.lacking_seats(*stripe)).unwrap_or_default();
-            kept.is_given && !kept.sound.iter().any(|seat| lacking.contains(seat))
+        let is_whole = |at: &(SetId, u32), kept: &Kept| {
+            let Some(set) = set_of(at.0) else { return kept.is_given };
+            let (half, lacking) = (kept.half(*at), set.lacking_seats(at.1));
+            kept.is_given && !lacking.iter().any(|seat| half.waits_for(&set, *seat))
         };
         let kept = self.half.lock();
         kept.iter().filter(|(at, kept)| is_whole(at, kept)).map(|(at, _)| *at).collect()
@@ -132,7 +147,11 @@ impl Raid {
             return;
         }
         let mut halves = self.half.lock();
-        let had = halves.values_mut().filter(|kept| kept.sound.iter().any(|s| s.disk == disk));
+        // Of whom nobody was sound it is not known here who took it.
+        let had = halves.values_mut().filter(|kept| {
+            let is_unknown = kept.sound.is_empty() && !is(Mutant::NobodySound);
+            is_unknown || kept.sound.iter().any(|seat| seat.disk == disk)
+        });
         had.for_each(|kept| kept.is_given = false);
     }
 
@@ -198,17 +217,19 @@ impl Raid {
     ) -> Result<(), ReadError> {
         let at = (set.id(), stripe);
         let half = self.half.lock().get(&at).filter(|kept| !kept.is_given).map(|k| k.half(at));
-        let Some(Half { update, sound }) = half else { return Ok(()) };
+        let Some(half) = half else { return Ok(()) };
+        let (update, sound) = (&half.update, &half.sound[..]);
         let is_in = |disk| self.disks().get(disk).is_some_and(|disk| disk.is_writable());
         let are_in = || {
-            let lacking = set.stale_seats(stripe).into_iter().filter(|seat| sound.contains(seat));
+            let stale = set.stale_seats(stripe).into_iter();
+            let lacking = stale.filter(|seat| half.waits_for(set, *seat));
             lacking.map(|seat| seat.disk).all(|disk| is_in(disk) || is_gone(disk))
         };
-        let coverage = self.sound_coverage(set, stripe, &update.puts, &sound);
+        let coverage = self.sound_coverage(set, stripe, &update.puts, sound);
         if !self.survives(set, stripe, update.written, &coverage) && !are_in() {
             return Err(ReadError::Lost);
         }
-        let done = self.put_update(set, &update, WriteFlags::VOLATILE, &sound).await;
+        let done = self.put_update(set, update, WriteFlags::VOLATILE, sound).await;
         set.set_written(stripe, update.written);
         set.give_up(stripe, update.given_up);
         match done {

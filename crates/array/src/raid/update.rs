@@ -334,7 +334,8 @@ impl Raid {
     /// their disk holds: they are lost, and the parity gives all others.
     ///
     /// # Errors
-    /// When what is needed cannot be read now.
+    /// When what is needed cannot be read now; [`ReadError::Lost`] when more disks are out, or lack the
+    /// stripe, than the level bears, and what none of the others gives would be given up.
     pub async fn plan_anew(
         &self,
         set: &Set,
@@ -383,6 +384,10 @@ impl Raid {
             let mut parities: Vec<&mut [u8]> =
                 bufs.iter_mut().map(|buf| &mut buf[at.clone()]).collect();
             compute(&data, &mut parities);
+        }
+        // A disk that is out, or lacks the stripe only because it was out, may still give what is given up here.
+        if given_up != 0 && !self.is_final(set, stripe) && !is(Mutant::AnewBeyond) {
+            return Err(ReadError::Lost);
         }
         set.give_up(stripe, given_up);
         let mut puts: Vec<Put> = (shape.columns()..)

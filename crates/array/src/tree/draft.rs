@@ -75,7 +75,8 @@ impl Draft {
     /// How many pages the commit will write at most, so that there is room for them.
     #[must_use]
     pub fn writes_max(&self) -> usize {
-        self.leaves.len() + self.interiors.iter().map(BTreeMap::len).sum::<usize>()
+        let left = self.leaves.values().filter(|leaf| leaf.page.is_some());
+        left.count() + self.interiors.iter().map(BTreeMap::len).sum::<usize>()
     }
 
     /// A leaf as the draft has it.

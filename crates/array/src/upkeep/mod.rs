@@ -98,9 +98,7 @@ impl Core {
             if self.lock().stopped.is_some() {
                 return;
             }
-            if self.take_back_disks().await {
-                self.upkeep.ring();
-            }
+            self.take_back_disks();
             self.await_upkeep(mark, None).await;
         }
     }

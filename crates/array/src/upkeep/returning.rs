@@ -26,6 +26,8 @@ const ANSWER: Duration = Duration::from_millis(100);
 const STAY: Duration = Duration::from_secs(10 * 60);
 /// How often the pause before the next return doubles: to over an hour.
 const DOUBLINGS_MAX: u32 = 10;
+/// The same while a volume is set aside, as disks are out: to less than a minute.
+const DOUBLINGS_WAITING: u32 = 3;
 
 /// That a disk came back, and how often before it had not stayed.
 #[derive(Debug, Clone, Copy)]
@@ -49,10 +51,10 @@ impl Return {
     /// When it may be taken back that is out since then: at once the first time, but each time that
     /// it does not stay it waits twice as long. One that takes its label and nothing else would come
     /// and go all the time, and each time all labels are written.
-    fn next(last: Option<Self>, out_since: Duration) -> Duration {
+    fn next(last: Option<Self>, out_since: Duration, doublings_max: u32) -> Duration {
         let pause = match last {
             Some(last) if !last.has_stayed(out_since) => {
-                super::LOOK * (1 << last.failed.min(DOUBLINGS_MAX))
+                super::LOOK * (1 << last.failed.min(doublings_max))
             }
             _ => Duration::ZERO,
         };
@@ -117,18 +119,31 @@ impl Core {
         }
     }
 
-    /// Looks whether disks that failed answer again; whether one did.
-    pub(super) async fn take_back_disks(self: &Arc<Self>) -> bool {
+    /// Begins to look whether disks that failed answer again. Nobody waits for that: one that does not may
+    /// take minutes, and others are back meanwhile.
+    pub(super) fn take_back_disks(self: &Arc<Self>) {
         let away: Vec<DiskId> = {
             let (state, now) = (self.lock(), self.env.now());
+            // While volumes wait for their disks, one that does not stay is tried more often.
+            let waits = state.live.values().any(|live| live.lost.is_some());
+            let doublings_max = if waits { DOUBLINGS_WAITING } else { DOUBLINGS_MAX };
             let is_due = |(disk, (since, _)): &(&DiskId, &(Duration, String))| {
-                now >= Return::next(state.returns.get(disk).copied(), *since)
+                now >= Return::next(state.returns.get(disk).copied(), *since, doublings_max)
             };
             state.away.iter().filter(is_due).map(|(disk, _)| *disk).collect()
         };
-        // Side by side: one that does not answer may take minutes.
-        let returns = away.into_iter().map(|disk| Box::pin(self.take_back(disk)));
-        futures_util::future::join_all(returns).await.contains(&true)
+        for disk in away {
+            if self.turn_to_take_back(disk).held().is_some() && !mutants::is(Mutant::TwoReturns) {
+                // It is being asked, or somebody brings it.
+                continue;
+            }
+            let core = Arc::clone(self);
+            self.env.spawn(Box::pin(async move {
+                if core.take_back(disk).await {
+                    core.upkeep.ring();
+                }
+            }));
+        }
     }
 
     /// Whether a disk of this set that went out a moment ago, or has just come back, may yet give
@@ -392,7 +407,7 @@ mod tests {
         let second = Duration::from_secs;
         let mut last = None;
         let mut pause = |out_since: Duration| {
-            let next = Return::next(last, out_since);
+            let next = Return::next(last, out_since, DOUBLINGS_MAX);
             last = Some(Return::after(last, out_since, next));
             (next - out_since).as_secs()
         };
@@ -402,5 +417,7 @@ mod tests {
         assert_eq!(pause(second(2000)), 5);
         (0..40).for_each(|_| _ = pause(second(2100)));
         assert_eq!(pause(second(2100)), 5 << DOUBLINGS_MAX, "and not for ever");
+        let next = Return::next(last, second(2100), DOUBLINGS_WAITING);
+        assert_eq!(next, second(2100 + 40), "while a volume waits for it");
     }
 }

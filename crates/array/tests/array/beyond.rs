@@ -405,6 +405,38 @@ async fn beside_a_silent_disk(cluster: u64) {
     sound(&array).await;
 }
 
+/// A snapshot has a cluster, of which the volume gets one of its own for a small write, while two disks give nothing for
+/// a moment. What could not be read just then was lost for the volume, for good.
+#[test]
+fn what_a_merge_needs_of_silent_disks_is_not_given_up() {
+    run(async {
+        let shelf = Shelf::new(3, 32);
+        let array = shelf.create_in(Arc::new(Hasty), Level::Raid5).await;
+        array.create_volume(spec("v", 8)).await.expect("it works");
+        let volume = array.device("v").expect("it works");
+        let mut wanted = bytes(MIB, 2);
+        write(&volume, 0, &wanted).await;
+        array.checkpoint().await.expect("it works");
+        array.snapshot(&[("v", Some("s"))]).await.expect("it works");
+        let fault = || Fault::Fail(BlockError::Medium { at: 0 });
+        for silent in &shelf.0[1..] {
+            silent.inject(Rule::always(Operation::Read, fault()));
+        }
+        for cluster in 0..16 {
+            let (at, new) = ((cluster << 16) + 8192, bytes(4096, 88));
+            write(&volume, at as u64, &new).await;
+            wanted[at..][..4096].copy_from_slice(&new);
+        }
+        array.checkpoint().await.expect("it works");
+        shelf.0.iter().for_each(|disk| disk.heal());
+        until(&array, "served", |array| is_served(array, "v")).await;
+        assert!(read(&volume, 0, MIB).await == wanted);
+        all_online(&array).await;
+        array.scrub().await.expect("it works");
+        sound(&array).await;
+    });
+}
+
 /// Another cluster of the stripe that the block at `at` lies in, and the disk that has the parity of both.
 async fn beside(shelf: &Shelf, all: &[u8], at: usize) -> (usize, usize) {
     for other in (0..16).map(|cluster| cluster << 16).filter(|other| *other != at) {

@@ -16,7 +16,7 @@ use crate::process;
 const CLUSTER: usize = 64 << 10;
 
 async fn label(shelf: &Shelf) -> Label {
-    match array::probe(&*shelf.0[0]).await {
+    match array::probe(&array::RingEnv, &*shelf.0[0]).await {
         Ok(Found::Label { label, .. }) => *label,
         other => panic!("no label: {other:?}"),
     }

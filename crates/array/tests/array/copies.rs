@@ -91,7 +91,7 @@ async fn end_at_checkpoint(shelf: &Shelf, lacking: usize) {
 
 /// What is on a disk, as an opening sees it.
 pub(crate) async fn label(shelf: &Shelf, disk: usize) -> Label {
-    match array::probe(&*shelf.0[disk]).await {
+    match array::probe(&array::RingEnv, &*shelf.0[disk]).await {
         Ok(Found::Label { label, .. }) => *label,
         other => panic!("no label: {other:?}"),
     }

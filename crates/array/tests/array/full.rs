@@ -422,3 +422,42 @@ fn after_a_rebuild_on_a_full_array_and_a_disk_away_maps_find_room() {
         sound(&opened.unwrap_or_else(|error| panic!("after {written} writes: {error}"))).await;
     });
 }
+
+/// A volume that was written in many places is discarded on an array that is full. That took room for a page of each of
+/// its leaves, none of which was to be written: the array stopped, and no start got further.
+#[test]
+fn what_is_given_back_on_a_full_array_needs_no_room() {
+    run(async {
+        const LEAVES: u64 = 800;
+        const LEAF: u64 = 51 * CLUSTER;
+        let shelf = Shelf::new(3, 64);
+        let array = shelf.create_in(Arc::new(Hasty), Level::Raid0).await;
+        array.create_volume(spec("sparse", LEAVES * LEAF / MIB)).await.expect("it is thin");
+        array.create_volume(spec("filler", 1024)).await.expect("it is thin");
+        let sparse = array.device("sparse").expect("it is there");
+        for leaf in 0..LEAVES - 1 {
+            write(&sparse, leaf * LEAF, &bytes(4096, 1)).await;
+            if leaf % 50 == 0 {
+                array.checkpoint().await.expect("there is room");
+            }
+        }
+        let filler = array.device("filler").expect("it is there");
+        let mut at = 0;
+        for step in [MIB, CLUSTER] {
+            let piece = || data(&bytes(step as usize, 9));
+            while filler.write(at, piece(), WriteFlags::DURABLE).await.is_ok() {
+                at += step;
+            }
+        }
+        array.checkpoint().await.expect("what was taken has its place");
+        sparse.unmap(0, (LEAVES - 1) * LEAF).await.expect("it is given back");
+        array.checkpoint().await.expect("to give back needs no room");
+        let mapped = |array: &Array| array.volume("sparse").expect("it is there").used_bytes;
+        assert_eq!(mapped(&array), 0);
+        sound(&array).await;
+        array.close().await.expect("it closes");
+        drop(array);
+        let array = Array::open(Arc::new(Hasty), shelf.members(), OpenOptions::default()).await;
+        sound(&array.expect("it opens")).await;
+    });
+}

@@ -76,7 +76,7 @@ fn all_holders_refuse_for_a_moment_and_the_array_opens_again() {
 async fn labels(shelf: &Shelf) -> Vec<array::label::Found> {
     let mut labels = Vec::new();
     for member in shelf.members() {
-        labels.push(array::probe(&*member.device).await.expect("it can be read"));
+        labels.push(array::probe(&array::RingEnv, &*member.device).await.expect("it can be read"));
     }
     labels
 }

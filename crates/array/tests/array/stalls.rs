@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use array::{Array, BLOCK_BYTES, CLUSTER_BYTES, CreateOptions, Env, Level, RingEnv, Task};
+use array::api::DiskState::{self, Missing, Online};
+use array::{
+    Array, BLOCK_BYTES, CLUSTER_BYTES, CreateOptions, Env, Level, OpenOptions, RingEnv, Task,
+};
 use block::testing::{Fault, Operation, Rule};
 use block::{BlockDevice, BlockError, WriteFlags};
 
@@ -398,5 +401,76 @@ fn a_disk_that_does_not_join_is_let_go() {
         all_online(&array).await;
         assert_eq!(array.disks().len(), 5);
         array.close().await.unwrap();
+    });
+}
+
+/// A disk that hangs when the array is opened was waited for until it answered, and nobody said so.
+#[test]
+fn a_disk_that_does_not_answer_at_the_start_is_as_good_as_not_there() {
+    run(async {
+        let shelf = Shelf::new(3, 48);
+        let array = shelf.create(Level::Raid5).await;
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let written = bytes(1 << 20, 3);
+        write(&array.device("v").unwrap(), 0, &written).await;
+        array.close().await.unwrap();
+        drop(array);
+        let hang = |disk: usize| shelf.0[disk].inject(Rule::always(Operation::Read, Fault::Hang));
+        let answers = |disk: usize| {
+            shelf.0[disk].heal();
+            shelf.0[disk].release();
+        };
+        // Here half a minute is a second.
+        let open = || Array::open(Arc::new(Hasty), shelf.members(), OpenOptions::default());
+        hang(2);
+        let array = open().await.expect("two of three are enough");
+        let missing = &array.disks()[2];
+        assert_eq!(missing.state, DiskState::Missing);
+        assert!(missing.reason.contains("has not answered for 30 seconds"), "{}", missing.reason);
+        assert_eq!(read(&array.device("v").unwrap(), 0, written.len()).await, written);
+        // Whoever brings it hears the same, and other commands do not wait for it.
+        let brought = || shelf.members().remove(2);
+        let refusal = array.add_disk(brought()).await.unwrap_err().to_string();
+        assert!(refusal.contains("has not answered for 30 seconds"), "{refusal}");
+        answers(2);
+        array.add_disk(brought()).await.expect("it is back");
+        all_online(&array).await;
+        sound(&array).await;
+        array.close().await.unwrap();
+        drop(array);
+        hang(1);
+        hang(2);
+        let refusal = open().await.unwrap_err().to_string();
+        assert!(refusal.contains("disk-1") && refusal.contains("disk-2"), "{refusal}");
+        answers(1);
+        answers(2);
+        sound(&open().await.expect("all of them answer")).await;
+    });
+}
+
+/// Two disks are out. While one of them was asked whether it is back, and did not answer, nobody asked the other one.
+#[test]
+fn a_disk_is_taken_back_while_another_one_does_not_answer() {
+    run(async {
+        let shelf = Shelf::new(4, 48);
+        let array = shelf.create_in(Arc::new(Hasty), Level::Raid6).await;
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let refusal = Fault::Fail(BlockError::Medium { at: 0 });
+        shelf.0[2].inject(Rule::always(Operation::Read, Fault::Hang));
+        shelf.0[2].inject(Rule::always(Operation::Write, refusal));
+        shelf.pull(3);
+        write(&array.device("v").unwrap(), 0, &bytes(1 << 20, 3)).await;
+        let state = |array: &Array, disk: usize| array.disks()[disk].state;
+        let are_out = |array: &Array| [2, 3].iter().all(|at| state(array, *at) == Missing);
+        crate::common::until(&array, "both are out", are_out).await;
+        // It has been asked by now, and was not back.
+        ring::sleep(Duration::from_millis(500)).await;
+        shelf.0[3].heal();
+        crate::common::until(&array, "one is back", |array| state(array, 3) == Online).await;
+        assert_eq!(state(&array, 2), Missing);
+        shelf.0[2].heal();
+        shelf.0[2].release();
+        all_online(&array).await;
+        sound(&array).await;
     });
 }

@@ -4,7 +4,7 @@ use super::Finding;
 use crate::advice::Advised;
 use crate::print::units;
 use array::label::Found;
-use array::probe;
+use array::{RingEnv, probe};
 use member::spec::disk::MemberDisk;
 use std::collections::BTreeSet;
 use std::fs;
@@ -103,7 +103,11 @@ fn held(path: &Path) -> Result<Found, String> {
     let disk: MemberDisk =
         format!("disk:{}", path.display()).parse().map_err(|error| format!("{error}"))?;
     let device = disk.open().map_err(|error| error.sentence())?;
-    let probed = ring::block_on(&ring::CoreConfig::default(), async move { probe(&*device).await });
+    let probed =
+        ring::block_on(
+            &ring::CoreConfig::default(),
+            async move { probe(&RingEnv, &*device).await },
+        );
     match probed {
         Ok(Ok(found)) => Ok(found),
         Ok(Err(error)) => Err(format!("it cannot be read ({error})")),

@@ -6,7 +6,7 @@ use crate::cli::manage::Confirm;
 use crate::print;
 use anyhow::{Context, bail};
 use array::label::{Found, erase};
-use array::probe;
+use array::{RingEnv, probe};
 use group::words::counted;
 use member::spec::disk::MemberDisk;
 
@@ -25,7 +25,7 @@ pub(super) fn run(
     let device = disk.open().map_err(advised)?;
     let core = ring::CoreConfig::default();
     let looked = device.clone();
-    let found = ring::block_on(&core, async move { probe(&*looked).await });
+    let found = ring::block_on(&core, async move { probe(&RingEnv, &*looked).await });
     let found = found.context("cannot start the I/O engine")??;
     let Some(question) = question(&name, &found, foreign)? else {
         return said(&format!("'{name}' is blank already"), json);

@@ -148,7 +148,7 @@ async fn create(seen: &[Seen], make: &Make) -> Result<Array, StartError> {
 async fn undo(seen: &[Seen], files: &mut NewFiles, remembered: &mut Remembered, tell: Tells<'_>) {
     let mut labelled = 0;
     for seen in seen {
-        let found = probe(&*seen.member.device).await;
+        let found = probe(&RingEnv, &*seen.member.device).await;
         let is_last = |generation: u64| generation > 0;
         labelled += usize::from(
             matches!(found, Ok(Found::Label { label, .. }) if is_last(label.generation)),
@@ -159,7 +159,7 @@ async fn undo(seen: &[Seen], files: &mut NewFiles, remembered: &mut Remembered, 
         return;
     }
     for Seen { member, .. } in seen.iter().filter(|seen| !files.holds(&seen.disk)) {
-        if matches!(probe(&*member.device).await, Ok(Found::Blank)) {
+        if matches!(probe(&RingEnv, &*member.device).await, Ok(Found::Blank)) {
             continue;
         }
         if let Err(error) = erase(&*member.device).await {

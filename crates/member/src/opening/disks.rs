@@ -1,8 +1,9 @@
 //! What the disks are that an array is to be opened on or made of.
 
 use array::label::{Found, Label, is_cut_off};
-use array::{ArrayError, Member, probe};
+use array::{ArrayError, Member, RingEnv, probe};
 use block::BlockDevice;
+use ring::wait::join_all;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -65,13 +66,16 @@ pub(crate) struct Disks {
 }
 
 impl Disks {
-    /// Looks at more disks. Nothing is written, and no file is made.
+    /// Looks at more disks, at all of them at once: those that do not answer are waited for only once. Nothing is
+    /// written, and no file is made.
     ///
     /// # Errors
     /// A disk that another process uses: it may serve the same array.
     pub(crate) async fn look_at(&mut self, disks: &[MemberDisk]) -> Result<(), StartError> {
+        let mut open: Vec<(&MemberDisk, Arc<dyn BlockDevice>)> = Vec::new();
         for disk in disks {
-            if self.knows(disk) {
+            let is_open = |(open, _): &(&MemberDisk, _)| is_same_name(open, disk);
+            if self.knows(disk) || open.iter().any(is_open) {
                 continue;
             }
             if disk.is_new() {
@@ -79,11 +83,20 @@ impl Disks {
                 continue;
             }
             match disk.open() {
-                Ok(device) => match look(disk, device, (self.seen.len(), &self.meters)).await {
-                    Ok(seen) => self.seen.push(seen),
-                    Err(error) => self.absent.push((disk.clone(), error.into())),
-                },
+                Ok(device) => open.push((disk, device)),
                 Err(error) if error.is_taken() => return Err(error.into()),
+                Err(error) => self.absent.push((disk.clone(), error.into())),
+            }
+        }
+        let (before, meters) = (self.seen.len(), self.meters.clone());
+        let looks = open.into_iter().enumerate().map(|(at, (disk, device))| {
+            let meters = &meters;
+            async move { (disk, look(disk, device, (before + at, meters)).await) }
+        });
+        let looked: Vec<(&MemberDisk, Result<Seen, ArrayError>)> = join_all(looks).await;
+        for (disk, seen) in looked {
+            match seen {
+                Ok(seen) => self.seen.push(seen),
                 Err(error) => self.absent.push((disk.clone(), error.into())),
             }
         }
@@ -96,25 +109,27 @@ impl Disks {
         &mut self,
         disks: &[MemberDisk],
     ) -> Result<(), StartError> {
-        for disk in disks.iter().filter(|disk| !disk.is_new()) {
-            let twin = self.seen.iter().find(|seen| is_same_file(&seen.disk, disk));
-            match twin.filter(|_| !self.knows(disk)) {
+        let mut wanted: Vec<MemberDisk> = Vec::new();
+        let (new, there): (Vec<_>, Vec<_>) = disks.iter().partition(|disk| disk.is_new());
+        for disk in there.into_iter().filter(|disk| !self.knows(disk)).collect::<Vec<_>>() {
+            let mut known = self.seen.iter().map(|seen| &seen.disk).chain(&wanted);
+            match known.find(|known| !is_same_name(known, disk) && is_same_file(known, disk)) {
                 Some(twin) => {
-                    let why = Absence::Twin(twin.member.name.clone());
+                    let why = Absence::Twin(twin.name());
                     self.absent.push((disk.clone(), why));
                 }
-                None => self.look_at(std::slice::from_ref(disk)).await?,
+                None => wanted.push(disk.clone()),
             }
         }
-        let new: Vec<_> = disks.iter().filter(|disk| disk.is_new()).cloned().collect();
-        self.look_at(&new).await
+        wanted.extend(new.into_iter().cloned());
+        self.look_at(&wanted).await
     }
 
     pub(crate) fn knows(&self, disk: &MemberDisk) -> bool {
         let seen = self.seen.iter().map(|seen| &seen.disk);
         let absent = self.absent.iter().map(|(disk, _)| disk);
         let mut all = seen.chain(absent).chain(&self.new);
-        disk.path().is_some() && all.any(|known| known.path() == disk.path())
+        all.any(|known| is_same_name(known, disk))
     }
 
     /// Counts as absent what is of another array and was not `named`: names of devices change hands.
@@ -153,6 +168,10 @@ fn is_same_file(one: &MemberDisk, other: &MemberDisk) -> bool {
     identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 
+fn is_same_name(one: &MemberDisk, other: &MemberDisk) -> bool {
+    one.path().is_some() && one.path() == other.path()
+}
+
 /// Looks at an open disk, the `number`-th of all, and puts it under its meter.
 pub(crate) async fn look(
     disk: &MemberDisk,
@@ -160,7 +179,7 @@ pub(crate) async fn look(
     (number, meters): (usize, &Meters),
 ) -> Result<Seen, ArrayError> {
     let mut own = None;
-    let holds = match probe(&*device).await? {
+    let holds = match probe(&RingEnv, &*device).await? {
         Found::Blank => Holds::Nothing,
         Found::Foreign(what) => Holds::Foreign(what),
         Found::Label { label, .. } if label.generation == 0 => Holds::Unfinished,
@@ -196,8 +215,7 @@ pub(crate) fn member(
 /// [`DiskError::Twice`].
 pub(crate) fn check_distinct(disks: &[MemberDisk]) -> Result<(), DiskError> {
     for (at, disk) in disks.iter().enumerate() {
-        let is_same = |other: &MemberDisk| disk.path().is_some() && other.path() == disk.path();
-        if disks[..at].iter().any(is_same) {
+        if disks[..at].iter().any(|other| is_same_name(other, disk)) {
             return Err(DiskError::Twice(disk.name()));
         }
     }

@@ -2,7 +2,7 @@
 //! taken: the disks that were named may be copies, and a copy that writes to a disk of its original destroys that.
 
 use array::label::{Found, Label, MemberRecord};
-use array::probe;
+use array::{RingEnv, probe};
 use std::path::Path;
 
 use super::disks::{Disks, Seen};
@@ -43,7 +43,7 @@ fn missing(disks: &Disks) -> Option<(Label, Vec<MemberRecord>)> {
 /// Looks without taking it away from anybody: whoever it belongs to by now may use it.
 async fn is_it(disk: &MemberDisk, newest: &Label, record: &MemberRecord) -> bool {
     let Ok(device) = disk.open_to_look() else { return false };
-    let Ok(Found::Label { label, .. }) = probe(&*device).await else { return false };
+    let Ok(Found::Label { label, .. }) = probe(&RingEnv, &*device).await else { return false };
     label.generation > 0
         && label.array == newest.array
         && label.disk == record.disk

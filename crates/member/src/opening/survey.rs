@@ -1,7 +1,7 @@
 //! Signs that a member had other disks before its directory was lost.
 
 use array::label::Found;
-use array::probe;
+use array::{RingEnv, probe};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,7 @@ async fn labelled(paths: &[PathBuf]) -> Vec<(PathBuf, String)> {
     for path in paths {
         let Ok(disk) = path.display().to_string().parse::<MemberDisk>() else { continue };
         let Ok(device) = disk.open_to_look() else { continue };
-        if let Ok(Found::Label { label, .. }) = probe(&*device).await
+        if let Ok(Found::Label { label, .. }) = probe(&RingEnv, &*device).await
             && label.generation > 0
         {
             found.push((path.clone(), label.array.to_string()));

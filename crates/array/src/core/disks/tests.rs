@@ -92,6 +92,18 @@ fn a_holder_that_refuses_is_out_of_the_labels_before_the_write_counts() {
     });
 }
 
+/// A write of something else has closed a holder, and the labels do not say so yet: what the others have got since
+/// was relied on, and a start with the closed one alone believed what it has.
+#[test]
+fn a_holder_that_was_closed_is_out_of_the_labels_before_a_write_counts_that_it_lacks() {
+    on_a_core(async {
+        let rig = Rig::new().await;
+        rig.array.core.shut(DiskId(0));
+        assert_eq!(rig.write_to_all().await, Ok(()));
+        assert_eq!(rig.labels_with_all_in().await, 0);
+    });
+}
+
 /// A record or a wave was taken for written on all holders although one had refused it, and no label of the
 /// stopped array says that it is out: a start with that one alone believes what it has.
 #[test]

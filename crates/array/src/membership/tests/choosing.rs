@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::label::ANCESTORS_MAX;
+use crate::membership::change::NAME_BYTES_MAX;
 use crate::membership::{
     Event, LabelChange, Lack, OpenRefusal, Present, SetDisks, Step, choose, has_missed, lack_of,
     may_return, next_label,
@@ -360,6 +361,34 @@ fn old_images_that_sets_need_are_refused_also_beside_disks_that_may_come_back() 
     let refusal = check(&[0], &[3, 4], 1, false).unwrap_err();
     assert!(named(&refusal, "(d3, d4) are older than d0,"), "{refusal}");
     assert!(check(&[0, 1, 2], &[4], 1, false).is_err(), "one is missing, and one is old");
+}
+
+/// The good disks lay where the old images had been last, and were called old: who believed it threw them away.
+#[test]
+fn old_images_are_named_where_they_lie_and_not_where_the_good_disks_are() {
+    let image = fresh(5, 0);
+    let now = after(&after(&image, &[Event::Behind], 2), &[Event::Behind], 3);
+    let said = |there: &[u16], old: &[u16]| -> Result<(), OpenRefusal> {
+        let images = carried(&image, old).into_iter();
+        let images = images.map(|label| (format!("restored/{}", label.disk.0), found(&label)));
+        let all = given(&carried(&now, there)).into_iter().chain(images).collect::<Vec<_>>();
+        let opening = choose(&all, false)?;
+        opening.check_old([SetDisks { losses_max: 1, ..mirror(&[0, 1, 2, 3, 4]) }])
+    };
+    let refusal = said(&[0, 1, 2], &[3, 4]).unwrap_err().to_string();
+    let wanted = "(restored/3 (last at d3), restored/4 (last at d4)) are older than d0, d1, d2,";
+    assert!(refusal.contains(wanted), "{refusal}");
+    let refusal = said(&[3, 4], &[0, 1, 2]).unwrap_err().to_string();
+    let wanted = "(restored/0 (last at d0), restored/1 (last at d1), restored/2 (last at d2)) are";
+    assert!(refusal.contains(wanted), "{refusal}");
+    // What is not there has no other place than its last one, and a long name is the same for being cut.
+    let mut label = fresh(3, 0);
+    label.members[2].name = "d".repeat(NAME_BYTES_MAX);
+    let mut all = given(&carried(&label, &[0, 2]));
+    all[1].0 = "d".repeat(NAME_BYTES_MAX + 1);
+    let opening = choose(&all, false).unwrap();
+    let names = opening.names([1, 2].map(DiskId).into_iter());
+    assert_eq!(names, ["d1", all[1].0.as_str()]);
 }
 
 /// What is in the head of an image that is cut short is none the newer for that.

@@ -235,11 +235,13 @@ impl<M: Maker> History<'_, M> {
         self.env.note(format!("the machine ended: {end:?}"));
         self.model.borrow_mut().ended(end);
         let passes = self.scenario.theme.passes();
+        // A drive may be as silent in the next start as it was in this one.
+        let goes_on = self.scenario.theme == Theme::Silence && self.random.one_in(3);
         if self.budget.overtaxed.take() {
             self.was_overtaxed.set(true);
         }
         for drive in self.drives.iter() {
-            if passes {
+            if passes && !(goes_on && drive.condition().silent) {
                 drive.set_condition(Condition::default());
             }
             match end {
