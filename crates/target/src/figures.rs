@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::ops::AddAssign;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -209,6 +210,45 @@ impl AddAssign for PortalWork {
     }
 }
 
+/// How many addresses of one portal have figures of their own.
+const ADDRESSES_MAX: usize = 64;
+
+/// The addresses that have figures of their own, with the portal that each of them belongs to. A portal that listens
+/// on all addresses of a machine is reached at as many as there are (127.0.0.0/8 alone has 16 million), and figures
+/// are kept for as long as the server runs: without a bound they grow with every address that a host comes to.
+#[derive(Debug, Default)]
+pub(crate) struct CountedAddresses(Mutex<BTreeMap<SocketAddr, SocketAddr>>);
+
+impl CountedAddresses {
+    /// Where it is counted what goes over a connection that came to `local`: there, or at the portal itself if
+    /// enough of its addresses have figures of their own.
+    pub(crate) fn place_of(&self, local: SocketAddr, portals: &[SocketAddr]) -> SocketAddr {
+        if portals.contains(&local) {
+            return local;
+        }
+        let Some(portal) = portal_of(local, portals) else { return local };
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.contains_key(&local) {
+            return local;
+        }
+        if all.values().filter(|of| **of == portal).count() >= ADDRESSES_MAX {
+            return portal;
+        }
+        all.insert(local, portal);
+        local
+    }
+}
+
+/// The portal that hosts reach at `local`, which is the address of none: one that listens on all addresses, of the
+/// same family if there are two. Any, where the kernel hands out connections to addresses of others.
+fn portal_of(local: SocketAddr, portals: &[SocketAddr]) -> Option<SocketAddr> {
+    let is_wide =
+        |portal: &&SocketAddr| portal.ip().is_unspecified() && portal.port() == local.port();
+    let is_alike = |portal: &&SocketAddr| is_wide(portal) && portal.is_ipv4() == local.is_ipv4();
+    let found = portals.iter().find(is_alike).or_else(|| portals.iter().find(is_wide));
+    found.or(portals.first()).copied()
+}
+
 #[cfg(test)]
 mod tests {
     use std::hint::black_box;
@@ -253,5 +293,30 @@ mod tests {
         assert_eq!((figures.reads.bytes, figures.reads.latency.sum_ns), (8192, 6_000_000));
         assert_eq!((figures.writes.latency.counts[0], figures.writes.errors), (2, 2));
         assert_eq!((figures.others.aborted, figures.others.latency.count()), (2, 0));
+    }
+
+    #[test]
+    fn addresses_beyond_those_of_a_portal_are_counted_at_the_portal() {
+        let address = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let portals = [address("192.0.2.1:3260"), address("0.0.0.0:3270"), address("[::]:3270")];
+        let counted = CountedAddresses::default();
+        let at = |local: &str| counted.place_of(address(local), &portals);
+        for round in 0..2 {
+            for host in 0..=255 {
+                let own = address(&format!("127.0.0.{host}:3270"));
+                let wanted = if host < ADDRESSES_MAX { own } else { portals[1] };
+                assert_eq!(counted.place_of(own, &portals), wanted, "round {round}");
+            }
+        }
+        assert_eq!(at("192.0.2.1:3260"), portals[0]);
+        assert_eq!(at("0.0.0.0:3270"), portals[1]);
+        // The other family has its own, and IPv4 that comes to its portal is of that.
+        for host in 0..100 {
+            let own = address(&format!("[::ffff:127.0.0.{host}]:3270"));
+            let wanted = if host < ADDRESSES_MAX { own } else { portals[2] };
+            assert_eq!(counted.place_of(own, &portals), wanted);
+        }
+        assert_eq!(counted.0.lock().unwrap().len(), 2 * ADDRESSES_MAX);
+        assert_eq!(counted.place_of(address("127.0.0.1:1"), &[]), address("127.0.0.1:1"));
     }
 }

@@ -34,6 +34,8 @@ pub(crate) enum Mutant {
     KeepRoom,
     /// Do long work of all hosts at one unit at once.
     AllAtOnce,
+    /// Look through a map for GET LBA STATUS in one step.
+    WholeWalk,
     /// Let those who are a little late have all memory together.
     LateAreMany,
     /// Begin a SANITIZE that no restart knows of.

@@ -27,6 +27,17 @@ pub(crate) struct Residence {
     pub(crate) params: SessionParams,
     /// The connections it has.
     pub(crate) cids: Vec<u16>,
+    /// The CHAP user that its first connection proved to be.
+    pub(crate) user: Option<Arc<str>>,
+    /// It takes no connections any more, and is there until its tasks are over.
+    pub(crate) is_ending: bool,
+}
+
+impl Residence {
+    /// Whether it is a session of who has proved to be this user, or nothing.
+    pub(crate) fn is_of(&self, user: Option<&str>) -> bool {
+        self.user.as_deref() == user
+    }
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +53,7 @@ struct Tables {
 #[derive(Debug)]
 struct Waiting {
     number: u64,
+    user: Option<Arc<str>>,
     /// `None` once it was told that the place is free.
     told: Option<OneshotSender<Turn>>,
 }
@@ -66,6 +78,18 @@ impl Tables {
             }
             Sharing::Several | Sharing::One | Sharing::NoMore => None,
         }
+    }
+
+    /// Another CHAP user has a session in this place, or waits for it. Names of initiators and their ports
+    /// are claimed and no secret, users are proved. An operator who gives a host another user has
+    /// the host log out, or the old user is on no list any more and its session ends by that. A session that
+    /// ends by itself is waited for, as nothing more can be done to it. Where both users stay on
+    /// the list, and the host was lost without a logout, its login as the new one is refused until the session
+    /// before is given up: nobody could tell it from a stranger.
+    fn is_of_another(&self, key: &SessionKey, user: Option<&str>) -> bool {
+        let session = self.by_key.get(key).filter(|session| !session.is_ending);
+        session.is_some_and(|session| !session.is_of(user))
+            || self.waiting.get(key).is_some_and(|waiting| waiting.user.as_deref() != user)
     }
 
     /// Whether its host has a session of the same target.
@@ -117,6 +141,8 @@ pub(crate) enum Claim<'a> {
     InUse(Arc<str>),
     /// Whether the target takes another host is being decided.
     NotNow,
+    /// The place is another CHAP user's.
+    OtherUser,
 }
 
 /// What becomes of a login that has waited for a place.
@@ -172,12 +198,16 @@ impl Registry {
             Some(InTheWay::Other(other)) => return Claim::InUse(other),
             Some(InTheWay::NotNow) => return Claim::NotNow,
         }
+        if tables.is_of_another(key, residence.user.as_deref()) {
+            return Claim::OtherUser;
+        }
         let before = tables.waiting.remove(key);
         let claim = if let Some(old) = tables.by_key.get(key).cloned() {
             let (tell, turn) = ring::oneshot();
             tables.last_waiting += 1;
             let number = tables.last_waiting;
-            tables.waiting.insert(key.clone(), Waiting { number, told: Some(tell) });
+            let waiting = Waiting { number, user: residence.user, told: Some(tell) };
+            tables.waiting.insert(key.clone(), waiting);
             Claim::Waits(Wait { registry: self, key: key.clone(), number, turn }, old)
         } else if tables.by_tsih.contains_key(&residence.tsih) {
             Claim::TsihTaken
@@ -198,6 +228,15 @@ impl Registry {
             && residence.tsih == tsih
         {
             residence.cids = cids;
+        }
+    }
+
+    /// Notes that a session takes no connections any more.
+    pub(crate) fn set_ending(&self, key: &SessionKey, tsih: u16) {
+        if let Some(residence) = self.tables().by_key.get_mut(key)
+            && residence.tsih == tsih
+        {
+            residence.is_ending = true;
         }
     }
 
@@ -294,6 +333,8 @@ mod tests {
             core: CoreId::from(core),
             params: SessionParams::default(),
             cids: vec![0],
+            user: None,
+            is_ending: false,
         };
         let (first, second) = (residence(0), residence(1));
         assert_ne!(first.tsih, second.tsih);
@@ -344,6 +385,8 @@ mod tests {
             core: CoreId::from(0),
             params: SessionParams::default(),
             cids: vec![0],
+            user: None,
+            is_ending: false,
         };
         assert!(matches!(
             registry.claim(&key("a"), residence(1), || Sharing::Several),
@@ -370,6 +413,39 @@ mod tests {
     }
 
     #[test]
+    fn a_place_is_of_one_user_until_its_session_ends() {
+        let registry = Registry::default();
+        let claim = |tsih, user: Option<&str>| {
+            let residence = Residence {
+                tsih,
+                core: CoreId::from(0),
+                params: SessionParams::default(),
+                cids: vec![0],
+                user: user.map(Arc::from),
+                is_ending: false,
+            };
+            registry.claim(&key("a"), residence, || Sharing::Several)
+        };
+        assert!(matches!(claim(1, Some("bob")), Claim::Entered));
+        assert!(matches!(claim(2, Some("eve")), Claim::OtherUser));
+        assert!(matches!(claim(2, None), Claim::OtherUser));
+        let again = waits(claim(2, Some("bob")));
+        // Nor does anybody take the place of a login that waits, though the session ends by now.
+        registry.set_ending(&key("a"), 2);
+        assert!(!registry.find(&key("a")).unwrap().is_ending, "that is another session");
+        registry.set_ending(&key("a"), 1);
+        assert!(matches!(claim(3, Some("eve")), Claim::OtherUser));
+        drop(again);
+        let mut next = waits(claim(3, Some("eve")));
+        assert!(matches!(claim(4, Some("bob")), Claim::OtherUser));
+        registry.remove(&key("a"), 1);
+        assert_eq!(told(&mut next), Some(Turn::Free));
+        assert!(matches!(claim(5, None), Claim::OtherUser), "it has been told, and comes");
+        drop(next);
+        assert!(matches!(claim(5, None), Claim::Entered));
+    }
+
+    #[test]
     fn a_target_that_is_not_shared_has_one_host_at_a_time() {
         let registry = Registry::default();
         let residence = |tsih| Residence {
@@ -377,6 +453,8 @@ mod tests {
             core: CoreId::from(0),
             params: SessionParams::default(),
             cids: vec![0],
+            user: None,
+            is_ending: false,
         };
         let claim = |key: &SessionKey, tsih| registry.claim(key, residence(tsih), || Sharing::One);
         let port = |name: &str, isid| SessionKey { isid, ..key(name) };

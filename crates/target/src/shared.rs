@@ -12,6 +12,7 @@ use crate::audit::Feed;
 use crate::config::{Limits, Redirect};
 use crate::copy::CopyManager;
 use crate::doors::Doors;
+use crate::figures::CountedAddresses;
 use crate::registry::Registry;
 use crate::store::UnitStore;
 use crate::targets::{Common, Table};
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) redirect: Option<Arc<dyn Redirect>>,
     /// Bound addresses, known once the listeners are.
     pub(crate) portals: OnceLock<Vec<SocketAddr>>,
+    /// Addresses at which hosts arrived that have figures of their own.
+    pub(crate) counted_addresses: CountedAddresses,
     /// The way to each core.
     pub(crate) cores: OnceLock<Vec<Remote>>,
     pub(crate) registry: Registry,
@@ -115,6 +118,12 @@ impl Shared {
             }
         }
         announced
+    }
+
+    /// The address in whose figures it is what goes over a connection that came to `local`.
+    pub(crate) fn counted_at(&self, local: SocketAddr) -> SocketAddr {
+        let portals = self.portals.get().map_or(&[][..], Vec::as_slice);
+        self.counted_addresses.place_of(local, portals)
     }
 }
 

@@ -17,7 +17,8 @@ pub(crate) use rules::{Proved, Rules};
 ///
 /// A host is let in when one rule matches in all that it names. Of the rules that fit its initiator name and
 /// its address one that names no CHAP user suffices; otherwise it must prove to be a user that one of them
-/// names. The same holds for each connection of a session, from the first to the last.
+/// names. The same holds for each connection of a session, from the first to the last, and all of them prove
+/// to be the same user, or nothing.
 #[derive(Clone, Debug)]
 pub struct Access {
     /// One of them must match. None at all: nobody may log in.

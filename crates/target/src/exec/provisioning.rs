@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use block::{BlockError, ExtentState, WriteFlags};
 use ring::wait::{Either, Guard, Turns, first};
@@ -16,7 +17,6 @@ use crate::outcome::{Doing, Outcome, failed};
 use crate::pieces;
 use crate::session::Task;
 use crate::share;
-use crate::unit::Unit;
 
 /// Long operations go in steps of this, so that an abort ends them.
 pub(super) const STEP_BYTES: u64 = 64 << 20;
@@ -26,6 +26,9 @@ const PATTERN_BYTES: usize = 256 << 10;
 
 /// The most extents that one GET LBA STATUS walks over before it answers with what it has.
 const EXTENTS_MAX: usize = 1024;
+
+/// So long a step of that may take; it ends with the extent that goes beyond.
+const WALK_TIME: Duration = Duration::from_micros(100);
 
 /// UNMAP.
 pub(super) async fn unmap(task: &Rc<Task>) -> Outcome {
@@ -153,42 +156,52 @@ fn repeated(block: &[u8], len: usize) -> Option<Data> {
 
 /// GET LBA STATUS(16).
 pub(super) async fn get_lba_status(task: &Rc<Task>, lba: u64, allocation_bytes: u32) -> Outcome {
-    let unit = &task.place.unit;
-    let runs = match lba_runs(unit, lba, lba_status_runs_max(allocation_bytes)).await {
-        Ok(runs) => runs,
-        Err(error) => return failed(unit, error, Doing::Reading),
-    };
-    Outcome::Parameters(lba_status(&runs, allocation_bytes))
+    match lba_runs(task, lba, lba_status_runs_max(allocation_bytes)).await {
+        Ok(runs) => Outcome::Parameters(lba_status(&runs, allocation_bytes)),
+        Err(outcome) => outcome,
+    }
 }
 
-/// At most `runs_max` runs from `lba` on; neighbours of one state are one run.
-async fn lba_runs(unit: &Unit, lba: u64, runs_max: usize) -> Result<Vec<LbaRun>, BlockError> {
+/// At most `runs_max` runs from `lba` on; neighbours of one state are one run. What is 16 bytes on the wire may be
+/// a walk over all of a map: it is done step by step, and not at all for a host that has gone.
+///
+/// # Errors
+/// How the command ends.
+async fn lba_runs(task: &Task, lba: u64, runs_max: usize) -> Result<Vec<LbaRun>, Outcome> {
+    let unit = &task.place.unit;
     let end = unit.device.geometry().blocks;
     let mut runs: Vec<LbaRun> = Vec::new();
     let mut at = lba;
+    let mut step: Option<(Guard<IpAddr>, Instant)> = None;
     for _ in 0..EXTENTS_MAX {
         if at >= end {
             break;
         }
-        let extent = unit.device.extent(unit.bytes_of(at)).await?;
+        step = step.filter(|(_, began)| began.elapsed() < WALK_TIME);
+        if step.is_none() && !mutants::is(Mutant::WholeWalk) {
+            let Some(turn) = turn_of(task).await else { return Err(Outcome::Aborted) };
+            step = Some((turn, Instant::now()));
+        }
+        let extent = unit.device.extent(unit.bytes_of(at)).await;
+        let extent = extent.map_err(|error| failed(unit, error, Doing::Reading))?;
         let blocks = extent.len_bytes / u64::from(unit.block_bytes);
         let state = match extent.state {
             ExtentState::Mapped => Provisioning::Mapped,
             ExtentState::Deallocated => Provisioning::Deallocated,
             ExtentState::Anchored => Provisioning::Anchored,
         };
-        let step = blocks.min(u64::from(u32::MAX));
+        let length = blocks.min(u64::from(u32::MAX));
         let full = runs.len() == runs_max;
         match runs.last_mut() {
             Some(last)
-                if last.state == state && u64::from(last.blocks) + step <= u32::MAX.into() =>
+                if last.state == state && u64::from(last.blocks) + length <= u32::MAX.into() =>
             {
-                last.blocks += step as u32;
+                last.blocks += length as u32;
             }
             _ if full => break,
-            _ => runs.push(LbaRun { lba: at, blocks: step as u32, state }),
+            _ => runs.push(LbaRun { lba: at, blocks: length as u32, state }),
         }
-        at += step;
+        at += length;
     }
     Ok(runs)
 }

@@ -54,6 +54,9 @@ pub(super) async fn settle(
     }
     let home = shared.registry.find(&key).filter(|residence| residence.tsih == outcome.tsih);
     let Some(home) = home else { return }; // the session has just ended
+    if !home.is_of(outcome.chap_user()) {
+        return refuse(shared, &stream, ends, accepted, &NoPlace::OtherUser).await;
+    }
     if home.core == ring::core_id() {
         return join(stream, ends, accepted).await;
     }
@@ -130,13 +133,17 @@ enum NoPlace {
     NotNow,
     #[error("the target's rules, as they are now, do not let it in")]
     NotAdmitted,
+    #[error("the session of its name and port is another CHAP user's")]
+    OtherUser,
 }
 
 impl NoPlace {
     /// What it is told (RFC 7143 §11.13.5): whether trying again helps.
     const fn status(&self) -> LoginStatus {
         match self {
-            Self::InUse(_) | Self::NotAdmitted => LoginStatus::AUTHORIZATION_FAILURE,
+            Self::InUse(_) | Self::NotAdmitted | Self::OtherUser => {
+                LoginStatus::AUTHORIZATION_FAILURE
+            }
             Self::TsihTaken | Self::Replaced | Self::Gone | Self::Hangs | Self::NotNow => {
                 LoginStatus::SERVICE_UNAVAILABLE
             }
@@ -146,7 +153,7 @@ impl NoPlace {
     const fn kind(&self) -> RefusalKind {
         match self {
             Self::InUse(_) => RefusalKind::InUse,
-            Self::NotAdmitted => RefusalKind::NotAuthorized,
+            Self::NotAdmitted | Self::OtherUser => RefusalKind::NotAuthorized,
             Self::TsihTaken | Self::Replaced | Self::Gone | Self::Hangs | Self::NotNow => {
                 RefusalKind::Other
             }
@@ -192,6 +199,8 @@ async fn reserve(
         core: ring::core_id(),
         params: outcome.session,
         cids: vec![outcome.cid],
+        user: outcome.chap_user().map(Arc::from),
+        is_ending: false,
     };
     let sharing = || target.sharing();
     let (mut wait, old) = match shared.registry.claim(key, residence.clone(), sharing) {
@@ -199,6 +208,7 @@ async fn reserve(
         Claim::TsihTaken => return Err(NoPlace::TsihTaken),
         Claim::InUse(other) => return Err(NoPlace::InUse(other)),
         Claim::NotNow => return Err(NoPlace::NotNow),
+        Claim::OtherUser => return Err(NoPlace::OtherUser),
         Claim::Waits(wait, old) => (wait, old),
     };
     quietly!(SESSION, info, "{} is reinstated: its session before ends", key.initiator);

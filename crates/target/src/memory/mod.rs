@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use ring::Buf;
 
+use self::clock::Clock;
 pub(crate) use self::trust::Level;
 use self::trust::{LEVELS, REMEMBERED_BYTES};
 use self::turns::{Place, Turns, Waiter, Waiting};
@@ -136,9 +137,9 @@ struct Account {
 }
 
 impl Account {
-    fn is_distrusted(&self, of: Use) -> bool {
+    fn is_distrusted(&self, of: Use, clock: &Clock) -> bool {
         let until = self.distrusted_until.get();
-        of != Use::Pulled && until.is_some_and(|until| Instant::now() < until)
+        of != Use::Pulled && until.is_some_and(|until| clock.now() < until)
     }
 
     fn held_bytes(&self, way: Way) -> usize {
@@ -165,6 +166,7 @@ struct Core {
     distrusted: RefCell<VecDeque<Rc<Account>>>,
     remembered: RefCell<VecDeque<Rc<Account>>>,
     turns: [Turns; USES],
+    clock: Clock,
 }
 
 thread_local! {
@@ -236,6 +238,7 @@ impl Owner {
             account.held[of as usize].get() > core.most(account, of) / 2
         };
         CORE.with(|core| {
+            let _look = core.clock.look();
             let accounts = self.accounts();
             let holds = |of| accounts.iter().any(|account| is_much(core, account, of));
             way.uses().iter().copied().any(holds)
@@ -288,10 +291,11 @@ impl Core {
 
     /// Its owner may hold so much more.
     fn may_hold(&self, owner: &Owner, of: Use, bytes: usize) -> bool {
+        let _look = self.clock.look();
         owner.accounts().iter().all(|account| {
             let held = account.held[of as usize].get();
             let is_alone = self.held[of as usize].get() == 0;
-            let is_first = held == 0 && (is_alone || !account.is_distrusted(of));
+            let is_first = held == 0 && (is_alone || !account.is_distrusted(of, &self.clock));
             is_first || held + bytes <= self.most(account, of)
         })
     }
@@ -302,7 +306,11 @@ impl Core {
         let left = parts
             .map(|part| of.part_bytes(part).saturating_sub(self.part_held(of, part)))
             .fold(self.free_bytes(of), usize::min);
-        if account.is_distrusted(of) { left / DISTRUSTED_PART } else { FREE_SHARES * left }
+        if account.is_distrusted(of, &self.clock) {
+            left / DISTRUSTED_PART
+        } else {
+            FREE_SHARES * left
+        }
     }
 
     fn fits(&self, owner: &Owner, of: Use, bytes: usize) -> bool {
@@ -480,6 +488,7 @@ impl Held {
     }
 }
 
+mod clock;
 mod trust;
 mod turns;
 

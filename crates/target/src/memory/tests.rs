@@ -535,3 +535,31 @@ fn who_comes_last_does_not_wait_for_the_second_turns_of_all_others() {
     }
     panic!("it waits behind all of them");
 }
+
+/// Those who wait let it be known every 100 ms. Each time all who wait at the same address were looked at, and the
+/// time was asked for each of them, several times: 500 sessions that asked and took nothing kept a core
+/// busy with that, and a neighbour's read took half a second.
+#[test]
+fn what_those_who_wait_cost_does_not_grow_with_their_number() {
+    const MANY: usize = 1000;
+    let names: Vec<_> = (0..MANY).map(|n| stranger(&n.to_string(), 1)).collect();
+    let mut held = all(&names[0]);
+    // From now on levels depend on the time.
+    names[0].distrust();
+    let waits: Vec<_> = names.iter().map(waiting).collect();
+    let counts = || CORE.with(|core| core.clock.take_counts());
+
+    counts();
+    drop(held.pop());
+    let [asked, levels] = counts();
+    assert!(asked <= 1, "the time was asked {asked} times for what one gave back");
+    assert!((1..MANY / 2).contains(&levels), "{levels} levels were worked out for it");
+
+    for name in &names {
+        look_anew(name, Way::In);
+    }
+    let [asked, levels] = counts();
+    assert!(asked <= Way::In.uses().len() * MANY, "the time was asked {asked} times");
+    assert!(levels < 20 * MANY, "{levels} levels were worked out");
+    drop(waits);
+}

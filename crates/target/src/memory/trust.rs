@@ -12,7 +12,7 @@
 //! are known even so.
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{Account, Core, DISTRUST_TIME, DISTRUSTED_MAX, DISTRUSTED_PART, Owner, Use, Way};
 use crate::mutants::{self, Mutant};
@@ -52,12 +52,13 @@ impl Level {
 impl Core {
     /// Remembers it even when its last session ends: a host that comes again is no other.
     pub(super) fn distrust(&self, account: &Rc<Account>) {
-        if account.is_distrusted(Use::Pushed) {
+        let _look = self.clock.look();
+        if account.is_distrusted(Use::Pushed, &self.clock) {
             return;
         }
-        account.distrusted_until.set(Some(Instant::now() + DISTRUST_TIME));
+        account.distrusted_until.set(Some(self.clock.now() + DISTRUST_TIME));
         let mut distrusted = self.distrusted.borrow_mut();
-        distrusted.retain(|account| account.is_distrusted(Use::Pushed));
+        distrusted.retain(|account| account.is_distrusted(Use::Pushed, &self.clock));
         if distrusted.len() == DISTRUSTED_MAX {
             distrusted.pop_front();
         }
@@ -79,18 +80,19 @@ impl Core {
             let was_known =
                 name.held_bytes(way) > 0 && self.account_level(name, way, 0) > Level::Stranger;
             if was_known && !mutants::is(Mutant::NoAlarm) {
-                self.alarmed_until[way as usize].set(Some(Instant::now() + ALARM_TIME));
+                self.alarmed_until[way as usize].set(Some(self.clock.now() + ALARM_TIME));
             }
         }
     }
 
     /// How well it would be known for all that it holds if that were so much more.
     pub(super) fn account_level(&self, account: &Account, way: Way, bytes: usize) -> Level {
+        self.clock.count_level();
         let alarm = self.alarmed_until[way as usize].get();
-        let part = if account.is_distrusted(Use::Pushed) {
+        let part = if account.is_distrusted(Use::Pushed, &self.clock) {
             // At the address of one who kept room for nothing much more must have come from others.
             DISTRUSTED_PART
-        } else if alarm.is_some_and(|until| Instant::now() < until) {
+        } else if alarm.is_some_and(|until| self.clock.now() < until) {
             ALARMED_PART
         } else {
             1
@@ -110,6 +112,7 @@ impl Core {
         if mutants::is(Mutant::NoStrangers) {
             return Level::Trusted;
         }
+        let _look = self.clock.look();
         let [name, address] = owner.accounts();
         let level = |account| self.account_level(account, of.way(), bytes);
         level(name).min(level(address))

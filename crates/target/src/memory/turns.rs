@@ -12,6 +12,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use ring::wait::{Grant, GrantState};
 use smallvec::SmallVec;
@@ -21,6 +22,10 @@ use crate::mutants::{self, Mutant};
 
 /// How many that wait are looked at in vain when memory becomes free.
 const LOOKS_MAX: usize = 16;
+
+/// How often it is looked which of those who wait at one address are known by now: they let it be known every
+/// 100 ms.
+const LOOK_ANEW_PAUSE: Duration = Duration::from_millis(50);
 
 /// What part of the memory one address is given in one turn: enough for its longest write, or for as
 /// many short ones. Strangers have one such write, or less: they may send nothing of it.
@@ -82,6 +87,8 @@ pub(super) struct Waiting {
     turn_bytes: Cell<usize>,
     /// It has had a turn of the new ones, or held something when it came to wait.
     has_some: Cell<bool>,
+    /// When it was last looked who of them is known by now.
+    looked_at: Cell<Option<Instant>>,
 }
 
 #[derive(Debug)]
@@ -284,11 +291,13 @@ impl Core {
         match self.level(owner, of, bytes) {
             Level::Trusted => Line::Trusted,
             Level::Known => Line::Known,
-            Level::Stranger if owner.accounts().iter().any(|it| it.is_distrusted(Use::Pushed)) => {
-                Line::Distrusted
-            }
+            Level::Stranger if self.is_distrusted(owner) => Line::Distrusted,
             Level::Stranger => Line::New,
         }
+    }
+
+    fn is_distrusted(&self, owner: &Owner) -> bool {
+        owner.accounts().iter().any(|it| it.is_distrusted(Use::Pushed, &self.clock))
     }
 
     fn lacks(&self, waiter: &Waiter, of: Use) -> Lacks {
@@ -325,6 +334,7 @@ impl Core {
 
     /// Gives what has become free to those who wait.
     pub(super) fn serve(&self, of: Use) {
+        let _look = self.clock.look();
         let mut in_vain = 0;
         while in_vain < LOOKS_MAX {
             match self.look(of) {
@@ -369,8 +379,17 @@ impl Core {
         None
     }
 
-    /// Those who wait at this address and are known by now no longer stand with strangers.
+    /// Those who wait at this address and are known by now no longer stand with strangers. Each of them asks
+    /// for that, again and again, and it is about all of them: what is known already is not looked at
+    /// anew for each. 500 that waited kept a core busy with one another.
     fn look_anew(&self, address: &Rc<Account>, of: Use) {
+        let _look = self.clock.look();
+        let looked_at = &address.waiting[of as usize].looked_at;
+        let now = self.clock.now();
+        if looked_at.get().is_some_and(|before| now - before < LOOK_ANEW_PAUSE) {
+            return;
+        }
+        looked_at.set(Some(now));
         let turns = &self.turns[of as usize];
         for line in Line::TO_LEAVE {
             let right_line = |waiter: &Waiter| self.line(&waiter.owner, of, waiter.bytes);
@@ -388,7 +407,8 @@ impl Core {
             let held = account.held[of as usize].get();
             let level = self.account_level(account, of.way(), 0);
             let free = of.part_bytes(level).saturating_sub(held);
-            !account.is_distrusted(of) && (held == 0 || held + bytes <= FREE_SHARES * free)
+            !account.is_distrusted(of, &self.clock)
+                && (held == 0 || held + bytes <= FREE_SHARES * free)
         })
     }
 
@@ -413,6 +433,7 @@ impl Place {
             grant: Grant::default(),
         });
         CORE.with(|core| {
+            let _look = core.clock.look();
             let line = core.line(owner, of, bytes);
             core.turns[of as usize].enter(line, of, waiter.clone());
             // Those before it may wait for themselves only.
@@ -444,6 +465,7 @@ impl Drop for Place {
 #[inline]
 pub(crate) fn has_room(owner: &Owner, of: Use, bytes: usize) -> bool {
     CORE.with(|core| {
+        let _look = core.clock.look();
         let is_crowded = !core.turns[of as usize].is_empty();
         let is_held_up = || core.is_held_up(of, core.line(owner, of, bytes));
         !(is_crowded && is_held_up()) && core.fits(owner, of, bytes)

@@ -27,7 +27,8 @@ pub struct UnitInfo {
     pub figures: UnitFigures,
 }
 
-/// What has gone over a portal: an address of this machine at which hosts arrived.
+/// What has gone over a portal: an address of this machine at which hosts arrived. The first 64 of a portal that
+/// listens on all addresses are told apart; what comes to others is of the portal's own, as `0.0.0.0:3260`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortalFigures {
     /// Its address.
@@ -122,7 +123,7 @@ fn look(targets: &[Arc<Target>], found: &Mutex<Found>) {
         }
         for conn in session.connections() {
             connections += 1;
-            let at = portals.entry(conn.local).or_default();
+            let at = portals.entry(conn.counted_at).or_default();
             at.connections += 1;
             at.work += conn.work();
         }

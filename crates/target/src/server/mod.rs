@@ -20,6 +20,7 @@ use crate::access::Rules;
 use crate::audit::Feed;
 use crate::config::Config;
 use crate::doors::Doors;
+use crate::figures::CountedAddresses;
 use crate::registry::Registry;
 use crate::shared::Shared;
 use crate::targets::{Table, TargetError};
@@ -103,6 +104,7 @@ impl Server {
             congestion: config.congestion,
             redirect: config.redirect,
             portals: OnceLock::new(),
+            counted_addresses: CountedAddresses::default(),
             cores: OnceLock::new(),
             registry: Registry::default(),
             copies: Arc::default(),

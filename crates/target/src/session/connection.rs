@@ -109,6 +109,8 @@ pub(crate) struct Connection {
     pub(crate) cid: u16,
     pub(crate) peer: SocketAddr,
     pub(crate) local: SocketAddr,
+    /// In the figures of which address it counts.
+    pub(crate) counted_at: SocketAddr,
     /// When it was logged in.
     pub(crate) since: Instant,
     /// Who authenticated it, where somebody had to.
@@ -121,6 +123,8 @@ pub(crate) struct Connection {
     ending: RefCell<Option<Ending>>,
     pub(crate) ping: Cell<Option<Ping>>,
     next_ping: Cell<u32>,
+    /// When one of its commands last found no memory for output.
+    missed_output_at: Cell<Option<Instant>>,
     /// SCSI commands that have come.
     commands: Cell<u64>,
     /// Bytes of data that came with them.
@@ -144,11 +148,17 @@ impl Connection {
             true => DISCOVERY_OUTPUT_BYTES,
             false => session.shared.limits.output_bytes,
         };
+        // Discovery sessions count nowhere, and take no address from those that do.
+        let counted_at = match session.is_discovery() {
+            true => ends.local,
+            false => session.shared.counted_at(ends.local),
+        };
         let mover = Tcp::new(stream, outcome.connection, owner.clone(), output_bytes_max);
         Self {
             cid: outcome.cid,
             peer: ends.peer,
             local: ends.local,
+            counted_at,
             since: ring::now(),
             proved: outcome.proved.clone(),
             session,
@@ -158,6 +168,7 @@ impl Connection {
             ending: RefCell::new(None),
             ping: Cell::new(None),
             next_ping: Cell::new(1),
+            missed_output_at: Cell::new(None),
             commands: Cell::new(0),
             immediate_bytes: Cell::new(0),
             data_out_bytes: Cell::new(0),
@@ -257,10 +268,16 @@ impl Connection {
     /// It found no memory for output. Others, who do not take theirs, give it way, unless it does not
     /// take its own either.
     pub(crate) fn miss_output(&self) {
+        // Each of its commands that waits lets it know: what one has found out holds for all of them.
+        let now = ring::now();
+        if self.missed_output_at.get().is_some_and(|before| now - before < MEMORY_PAUSE / 2) {
+            return;
+        }
+        self.missed_output_at.set(Some(now));
         self.mover.note_taken();
         memory::look_anew(&self.owner, Way::Out);
         let since = self.mover.sending_since();
-        if since.is_none_or(|since| ring::now() - since < TAKING_TIME) {
+        if since.is_none_or(|since| now - since < TAKING_TIME) {
             shortage::take_back_output();
         }
     }

@@ -308,7 +308,7 @@ impl Session {
     pub(crate) fn connection_ended(self: &Rc<Self>, ended: &Rc<Connection>) {
         self.connections.borrow_mut().retain(|conn| !Rc::ptr_eq(conn, ended));
         if !self.is_discovery() {
-            per_core::count_ended(ended.local, ended.work());
+            per_core::count_ended(ended.counted_at, ended.work());
         }
         self.count_connections();
         for task in self.tasks_of(ended) {
@@ -343,9 +343,19 @@ impl Session {
         self.closing.get()
     }
 
+    /// It takes no further connections. That is known before its host hears of a logout: it may log
+    /// in again at once, also as another user.
+    fn close(&self) {
+        if !self.closing.replace(true)
+            && let Some(key) = self.key()
+        {
+            self.shared.registry.set_ending(&key, self.tsih);
+        }
+    }
+
     /// Ends all connections; the last one winds the session up.
     pub(crate) fn end(self: &Rc<Self>, why: &Ending) {
-        self.closing.set(true);
+        self.close();
         self.note_cause(why);
         for conn in self.connections() {
             conn.end(why.clone());
@@ -361,7 +371,7 @@ impl Session {
     /// Winds the session up, once, when it has no connections.
     fn wind_up_if_left(self: &Rc<Self>) {
         if self.connections.borrow().is_empty() && !self.winding_up.replace(true) {
-            self.closing.set(true);
+            self.close();
             let session = self.clone();
             ring::spawn(async move { session.wind_up().await });
         }

@@ -139,13 +139,49 @@ fn each_connection_and_each_successor_of_a_session_proves_itself() {
     assert_eq!(refused(without), Some(UNPROVED));
     assert_eq!(refused(login.clone().from(3)), Some(UNAUTHORIZED));
     first.expect_alive();
-    // Each connection by its own rule.
+    // Another user, whom the rules let in, is not the one whose session it is.
     let other = login.clone().from(2).proving("bob");
-    let mut second = other.joining(&first, 1).connect(portal).unwrap();
+    assert_eq!(refused(other.joining(&first, 1)), Some(UNAUTHORIZED));
+    let mut second = login.joining(&first, 1).connect(portal).unwrap();
     second.expect_alive();
     let mut anew = login.connect(portal).unwrap();
     first.expect_closed();
     anew.take_attentions(0);
+}
+
+/// Names and ports of hosts are no secrets, and TSIHs can be guessed: who knows them, and has a user of its own
+/// that may use the same target, came into the session of another user, or ended it.
+#[test]
+fn a_session_is_of_the_user_that_began_it() {
+    let rig = ruled(access([AccessRule::user("alice"), AccessRule::user("bob"), host("free")]));
+    let portal = rig.portal();
+    let refused = |login: &Login| login.connect(portal).err();
+    let (bob, eve) = (Login::new("host").proving("bob"), Login::new("host").proving("alice"));
+    let mut first = bob.connect(portal).unwrap();
+    first.take_attentions(0);
+    // As one more connection, as the successor of one, and as that of the session.
+    for other in [eve.joining(&first, 1), eve.joining(&first, 0), eve.clone()] {
+        assert_eq!(refused(&other), Some(UNAUTHORIZED));
+    }
+    first.expect_alive();
+    assert_eq!(rig.server().sessions(), 1);
+    // Who need not prove anything is another than who did.
+    let (unproved, proved) = (Login::new("free"), Login::new("free").proving("alice"));
+    let mut free = unproved.connect(portal).unwrap();
+    free.take_attentions(0);
+    for other in [proved.joining(&free, 1), proved.clone()] {
+        assert_eq!(refused(&other), Some(UNAUTHORIZED));
+    }
+    free.expect_alive();
+    // Its own user goes on, and who has logged out is in nobody's way.
+    let mut second = bob.joining(&first, 1).connect(portal).unwrap();
+    second.expect_alive();
+    let mut anew = bob.connect(portal).unwrap();
+    first.expect_closed();
+    anew.logout(LogoutReason::CLOSE_SESSION, 0);
+    eve.connect(portal).unwrap().take_attentions(0);
+    free.logout(LogoutReason::CLOSE_SESSION, 0);
+    proved.connect(portal).unwrap().take_attentions(0);
 }
 
 /// What discovery shows.

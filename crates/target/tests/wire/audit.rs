@@ -84,6 +84,11 @@ fn logins_refusals_and_ends_are_heard() {
 
     let mut free = Login::new("free").connect(rig.portal()).unwrap();
     assert!(matches!(record.next(), Happened::LoggedIn { .. }));
+    let other = Login::new("free").proving("alice");
+    assert_eq!(other.connect(rig.portal()).err(), Some(UNAUTHORIZED));
+    let (who, why, reason) = refused();
+    assert_eq!((who.chap_user.as_deref(), why), (Some("alice"), RefusalKind::NotAuthorized));
+    assert!(reason.contains("another CHAP user"), "{reason}");
     set_access(&rig, IQN, Some(access([host("other")])));
     let (_, reason) = ended();
     assert!(reason.contains("rules"), "{reason}");

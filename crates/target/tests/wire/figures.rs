@@ -1,10 +1,11 @@
 //! What is counted of commands: which way, how many bytes, how long, and how they ended.
 
+use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use block::testing::{Fault, Operation, Rule};
-use target::{Figures, UnitFigures};
+use target::{Config, Figures, UnitFigures};
 
 use crate::common::{
     A_MOMENT, Command, IQN, Login, Rig, config, faulty, on_core, pattern, ram, target_of,
@@ -174,4 +175,26 @@ fn figures_never_go_back_while_hosts_come_and_go_on_two_cores() {
     }
     hosts.into_iter().for_each(|host| host.join().unwrap());
     assert_eq!(answered(&rig).0, 2 * LOGINS);
+}
+
+/// Each address of 127.0.0.0/8 that a host came to had figures of its own, for ever.
+#[test]
+fn a_portal_on_all_addresses_has_figures_of_so_many_of_them_and_no_more() {
+    const ADDRESSES: u8 = 70;
+    let rig = Rig::start(Config {
+        portals: vec![SocketAddr::from(([0, 0, 0, 0], 0))],
+        ..config([ram()])
+    });
+    for address in 1..=ADDRESSES {
+        let at = SocketAddr::from(([127, 0, 0, address], rig.portal().port()));
+        let mut host = Login::new("host").connect(at).unwrap();
+        host.take_attentions(0);
+        host.run(&Command::read(0, 1)).good();
+    }
+    let portals = figures(&rig).portals;
+    assert_eq!(portals.len(), 64 + 1, "{portals:?}");
+    let rest = portals.iter().find(|one| one.portal == rig.portal()).expect("the portal itself");
+    assert_eq!(rest.read_bytes, 6 * 512);
+    let all: u64 = portals.iter().map(|one| one.read_bytes).sum();
+    assert_eq!(all, u64::from(ADDRESSES) * 512);
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use block::{BlockDevice, BlockError, Compared, Extent, Geometry, IoFuture, RamDisk, WriteFlags};
+use block::{
+    BlockDevice, BlockError, Compared, Extent, ExtentState, Geometry, IoFuture, RamDisk, WriteFlags,
+};
 use ring::Data;
 
 use crate::common::{Command, Rig, config, inquiry_page, unmap, wait_until};
@@ -14,11 +16,17 @@ const UNMAP_BYTES_MAX: u64 = 512 << 20;
 /// What a step of it costs the disk below.
 const STEP_TIME: Duration = Duration::from_millis(50);
 
+/// Each other part of this length is mapped.
+const EXTENT_BYTES: u64 = 1 << 20;
+/// What it costs to find the end of one.
+const LOOK_TIME: Duration = Duration::from_millis(5);
+
 /// A disk of 1 GiB that gives space back at once, and at some cost.
 #[derive(Debug)]
 struct Costly {
     ram: RamDisk,
     unmapped_bytes: AtomicU64,
+    extents: AtomicU64,
 }
 
 impl BlockDevice for Costly {
@@ -72,13 +80,17 @@ impl BlockDevice for Costly {
     }
 
     fn extent(&self, at: u64) -> IoFuture<Extent> {
-        self.ram.extent(at)
+        std::thread::sleep(LOOK_TIME);
+        self.extents.fetch_add(1, Ordering::Relaxed);
+        let number = at / EXTENT_BYTES;
+        let state = if number % 2 == 0 { ExtentState::Mapped } else { ExtentState::Deallocated };
+        IoFuture::ready(Ok(Extent { len_bytes: (number + 1) * EXTENT_BYTES - at, state }))
     }
 }
 
 fn disk() -> Arc<Costly> {
     let ram = RamDisk::new(512, 2 * UNMAP_BYTES_MAX / 512).unwrap();
-    Arc::new(Costly { ram, unmapped_bytes: AtomicU64::new(0) })
+    Arc::new(Costly { ram, unmapped_bytes: AtomicU64::new(0), extents: AtomicU64::new(0) })
 }
 
 #[test]
@@ -102,4 +114,38 @@ fn the_longest_unmap_is_announced_and_keeps_nobody_waiting() {
     assert!(unmapped_bytes < UNMAP_BYTES_MAX / 2, "the read waited {took:?} for {unmapped_bytes}");
     host.finish(itt).good();
     assert_eq!(disk.unmapped_bytes.load(Ordering::Relaxed), UNMAP_BYTES_MAX);
+}
+
+/// One command of 16 bytes looked through a map of any size before anybody else on its core had an answer.
+#[test]
+fn a_look_through_a_map_keeps_nobody_waiting() {
+    let disk = disk();
+    let rig = Rig::start(config([disk.clone() as Arc<dyn BlockDevice>]));
+    let (mut host, mut other) = (rig.ready("host"), rig.ready("other"));
+    const RUNS: usize = 400;
+    let allocation_bytes = 8 + 16 * RUNS as u32;
+    let mut cdb = [0; 16];
+    cdb[..2].copy_from_slice(&[0x9e, 0x12]);
+    cdb[10..14].copy_from_slice(&allocation_bytes.to_be_bytes());
+    let itt = host.issue(&Command::new(cdb).reading(allocation_bytes));
+    wait_until("it has begun", || disk.extents.load(Ordering::Relaxed) > 0);
+    other.run(&Command::read(0, 1)).good();
+    let looked = disk.extents.load(Ordering::Relaxed);
+    assert!(looked < RUNS as u64 / 2, "the read waited for {looked} extents");
+    let answer = host.finish(itt).good();
+    assert_eq!(answer.len(), 8 + 16 * RUNS);
+    let is_mapped = |run: &[u8]| run[12] == 0;
+    let mapped = answer[8..].chunks(16).filter(|run| is_mapped(run)).count();
+    assert_eq!(mapped, RUNS / 2);
+    // Of a host that has gone nobody wants to know.
+    host.issue(&Command::new(cdb).reading(allocation_bytes));
+    wait_until("it has begun again", || disk.extents.load(Ordering::Relaxed) > RUNS as u64 + 2);
+    drop(host);
+    wait_until("nobody looks any more", || {
+        let before = disk.extents.load(Ordering::Relaxed);
+        std::thread::sleep(10 * LOOK_TIME);
+        disk.extents.load(Ordering::Relaxed) == before
+    });
+    let looked = disk.extents.load(Ordering::Relaxed);
+    assert!(looked < 2 * RUNS as u64, "all {looked} were looked at");
 }
