@@ -5,6 +5,7 @@ pub(crate) mod access;
 pub(crate) mod events;
 
 use std::fmt::Display;
+use std::path::Path;
 
 use anyhow::anyhow;
 use api::client::ClientError;
@@ -177,17 +178,42 @@ impl Advised for DataError {
             Self::RulesLeftOut(_) => {
                 format!("give the rules again with --allow, {CLOSED}, {OPEN}")
             }
-            Self::PortalGroup(_) => "restore the file, or delete it to draw a new number, after which hosts have to register their persistent reservations again".to_owned(),
+            Self::PortalGroup(path) | Self::Doors { path, .. } => return made_anew(path),
+            // What the system says of a file is none of the file's contents.
+            Self::Read { path, source } if source.raw_os_error().is_none() => {
+                return made_anew(path);
+            }
+            Self::Lock { source, .. } if source.raw_os_error().is_none() => {
+                "move it away, and it is made anew".to_owned()
+            }
             Self::Taken { .. } => {
                 "stop it, or give this one its own --data, --socket and --portal".to_owned()
             }
-            Self::Read { .. }
-            | Self::Write { .. }
-            | Self::Remove { .. }
-            | Self::Doors { .. }
-            | Self::Lock { .. } => return None,
+            Self::Read { .. } | Self::Write { .. } | Self::Remove { .. } | Self::Lock { .. } => {
+                return None;
+            }
         })
     }
+}
+
+/// What to do about a file of the data directory that holds something else than it should, or is none.
+fn made_anew(path: &Path) -> Option<String> {
+    let advice = match path.file_name()?.to_str()? {
+        // It is the only one that remembers what hosts had to pass.
+        "access" => {
+            "bring it back as it was; or, if this start is given each --allow and --chap-file that the last one had, \
+             move it away: it is made anew of what is given now, and nothing tells if one of them was left out"
+        }
+        "disks" => {
+            "move it away, and name the disks with --disk or in the member's file: it is made anew from these"
+        }
+        "portal-group" => {
+            "restore the file, or delete it to draw a new number, after which hosts have to register their \
+             persistent reservations again"
+        }
+        _ => return None,
+    };
+    Some(advice.to_owned())
 }
 
 impl Advised for StartError {
@@ -337,6 +363,7 @@ impl Advised for Notice {
 mod tests {
     use super::*;
     use api::problem::Problem;
+    use std::io;
 
     #[test]
     fn a_sentence_is_what_is_wrong_and_the_way_out() {
@@ -365,6 +392,29 @@ mod tests {
         for (error, sentence) in cases {
             assert_eq!(error.sentence(), sentence);
         }
+    }
+
+    #[test]
+    fn a_file_of_the_data_directory_that_holds_something_else_has_its_way_out() {
+        let said = |file: &str| {
+            let source = io::Error::other("it is no regular file");
+            DataError::Read { path: Path::new("/data").join(file), source }.sentence()
+        };
+        let disks = said("disks");
+        assert!(disks.contains("no regular file: move it away, and name the disks"), "{disks}");
+        let access = said("access");
+        assert!(access.contains("no regular file: bring it back as it was; or, if "), "{access}");
+        let doors = DataError::Doors { path: "/data/access".into(), line: "open".into() };
+        assert!(doors.sentence().contains("is no check of hosts: bring it back"), "{doors}");
+        let group = DataError::PortalGroup("/data/portal-group".into()).sentence();
+        assert!(group.contains(": restore the file, or delete it"), "{group}");
+        let lock = |source| DataError::Lock { path: "/data".into(), source };
+        let lock_advice = lock(io::Error::other("it is a directory")).advice();
+        assert_eq!(lock_advice.as_deref(), Some("move it away, and it is made anew"));
+        let of_system = || io::Error::from_raw_os_error(5);
+        assert_eq!(lock(of_system()).advice(), None);
+        let read = DataError::Read { path: "/data/disks".into(), source: of_system() };
+        assert_eq!(read.advice(), None, "it may read the next time");
     }
 
     /// Programs read of tags, bodies and paths; who types a command sends none that he knows of.

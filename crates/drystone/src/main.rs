@@ -1,7 +1,7 @@
 //! Servers into one storage area network: the `drystone` binary.
 //!
 //! Exit codes: 0 after a clean stop, 1 when a start or a stop failed, 2 for a command line that
-//! does not read.
+//! does not read or would open what was closed.
 
 mod access;
 mod advice;
@@ -34,7 +34,8 @@ use std::process::ExitCode;
 /// How a run that did not succeed ends.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    /// The command line, or what it points to for a setting, does not read: exit code 2.
+    /// The command line, or what it points to for a setting, does not read, or would let in hosts that were
+    /// kept out before: exit code 2.
     #[error("{0}")]
     Usage(String),
     /// The system, a file or a peer stood in the way: exit code 1.

@@ -228,7 +228,7 @@ async fn begin(opening: Opening, targets: Targets, published: Published) -> Resu
     let Opening { unlisted, given, gives_up_settings, tell, events, found_wrong, .. } = opening;
     let tell = |notice: &Notice| {
         tell(notice);
-        events.hear(of_notice(notice));
+        events.hear_of_start(of_notice(notice));
     };
     let damage = remembered.keep_damaged();
     if let Some(damage) = &damage {

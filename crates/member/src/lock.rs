@@ -1,7 +1,7 @@
 //! Files that one process at a time may hold.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -23,14 +23,20 @@ pub enum LockError {
 
 impl LockFile {
     /// Locks the file at `path`, which is made if it is missing and then holds the number of this
-    /// process.
+    /// process. A file with anything else than such a number is somebody's, and is not written over.
     pub fn take(path: &Path) -> Result<LockFile, LockError> {
+        if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Err(LockError::System(something_else(path)));
+        }
         let mut open = fs::OpenOptions::new();
         open.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = open.open(path).map_err(LockError::System)?;
         lock(&mut file, path)?;
+        if !is_a_number(&mut file).map_err(LockError::System)? {
+            return Err(LockError::System(something_else(path)));
+        }
         // The lock counts, the number is for people: a full file system is told of elsewhere.
-        let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+        let _ = write_number(&mut file);
         Ok(LockFile { _locked: file })
     }
 
@@ -57,6 +63,42 @@ impl LockFile {
         lock(&mut file, path)?;
         Ok(LockFile { _locked: file })
     }
+}
+
+/// The bytes that the number of a process may have, with the end of its line.
+const NUMBER_BYTES_MAX: u64 = 16;
+
+/// Whether something is at `path` that is no lock file: not even a file, or one that holds more than a number.
+#[must_use]
+pub fn is_something_else(path: &Path) -> bool {
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() => {
+            // What cannot be read is told when it is to be locked.
+            let is_lock = File::open(path).and_then(|mut file| is_a_number(&mut file));
+            !is_lock.unwrap_or(true)
+        }
+        Ok(_) => true,
+        Err(_) => false,
+    }
+}
+
+fn something_else(path: &Path) -> io::Error {
+    io::Error::other(format!("'{}' is no lock file, and is not replaced by one", path.display()))
+}
+
+/// Whether a file holds the number of a process, or nothing: one that ends early leaves it empty, and a machine that
+/// does perhaps with zeroes.
+fn is_a_number(file: &mut File) -> io::Result<bool> {
+    let mut bytes = Vec::new();
+    file.take(NUMBER_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    let is_of_it = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'\n' | 0);
+    Ok(bytes.len() as u64 <= NUMBER_BYTES_MAX && bytes.iter().all(is_of_it))
+}
+
+fn write_number(file: &mut File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    writeln!(file, "{}", std::process::id())
 }
 
 fn lock(file: &mut File, path: &Path) -> Result<(), LockError> {
@@ -125,6 +167,33 @@ mod tests {
         LockFile::take(&path).unwrap();
         let nowhere = LockFile::take(&dir.path().join("a/b")).unwrap_err();
         assert!(matches!(nowhere, LockError::System(_)));
+    }
+
+    /// A file of the user that happened to lie there was written over.
+    #[test]
+    fn what_is_no_lock_file_is_left_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("control.sock.lock");
+        assert!(!is_something_else(&path), "nothing is there");
+        for text in ["", "4711\n", "\0\0\0\0"] {
+            fs::write(&path, text).unwrap();
+            assert!(!is_something_else(&path), "{text:?}");
+            drop(LockFile::take(&path).unwrap());
+            assert_eq!(fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
+        }
+        for text in ["keepme", "1\nkeepme\n", "11111111111111111"] {
+            fs::write(&path, text).unwrap();
+            assert!(is_something_else(&path), "{text:?}");
+            let refused = LockFile::take(&path).unwrap_err();
+            let LockError::System(error) = refused else { panic!("{refused:?}") };
+            assert!(error.to_string().contains("control.sock.lock' is no lock file"), "{error}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(is_something_else(&path));
+        let refused = LockFile::take(&path).unwrap_err();
+        assert!(matches!(&refused, LockError::System(error) if error.raw_os_error().is_none()));
     }
 
     #[test]

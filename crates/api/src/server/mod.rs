@@ -51,7 +51,7 @@ use callers::Callers;
 use connections::Door;
 pub use routes::document;
 use socket::SocketFile;
-pub use socket::{administrators, check_length};
+pub use socket::{administrators, check_length, is_something_else};
 pub(crate) use tls::fingerprint;
 pub use tls::{Identity, IdentityError};
 

@@ -5,15 +5,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use group::words::counted;
 use member::{Answer, ArrayRequest, Request, RequestError};
 use tokio::sync::watch;
 
+use super::admit::Caller;
 use super::app::{App, stopping, strange};
 use crate::problem::{Code, Problem};
 use crate::types::{Run, RunKind, RunState};
 
 /// Runs that go on at once.
 const RUNNING_MAX: usize = 8;
+
+/// Of these, those beside which one more is begun over TLS: the socket keeps the rest.
+const RUNNING_FROM_AFAR_MAX: usize = 6;
 
 /// Runs that are kept, with those that go on.
 const KEPT_MAX: usize = 64;
@@ -35,8 +40,31 @@ struct All {
 #[derive(Debug, Clone)]
 struct Kept {
     run: watch::Receiver<Run>,
+    /// Who began it.
+    owner: String,
     /// Set by whoever wants it to end.
     is_cancelled: Arc<AtomicBool>,
+}
+
+impl All {
+    /// Refuses one that has half of what others leave, as every newcomer is to find room.
+    fn check_room(&self, owner: &str, max: usize) -> Result<(), Problem> {
+        let running = || self.by_number.values().filter(|kept| !kept.is_over());
+        let own = running().filter(|kept| kept.owner == owner).count();
+        let others = running().count() - own;
+        if own < max.saturating_sub(others).div_ceil(2) {
+            return Ok(());
+        }
+        let sentence = match own {
+            0 => "as many runs are under way as can be at once: try again when one has ended"
+                .to_owned(),
+            own => format!(
+                "you have {} under way, and what else can be is left to others: try again when one of yours has ended",
+                counted(own as u64, "run")
+            ),
+        };
+        Err(Problem::new(Code::TooBusy, sentence))
+    }
 }
 
 impl Kept {
@@ -91,13 +119,15 @@ impl Runs {
         })
     }
 
-    fn enter(&self, kind: RunKind) -> Result<(watch::Sender<Run>, Arc<AtomicBool>), Problem> {
+    /// One more of this owner, where `max` may go on at once: so many that others find room, too.
+    fn enter(
+        &self,
+        kind: RunKind,
+        owner: String,
+        max: usize,
+    ) -> Result<(watch::Sender<Run>, Arc<AtomicBool>), Problem> {
         let mut all = self.all();
-        if all.by_number.values().filter(|kept| !kept.is_over()).count() >= RUNNING_MAX {
-            let sentence =
-                format!("{RUNNING_MAX} runs are under way: try again when one has ended");
-            return Err(Problem::new(Code::TooBusy, sentence));
-        }
+        all.check_room(&owner, max)?;
         while all.by_number.len() >= KEPT_MAX {
             let oldest = all.by_number.iter().find(|(_, kept)| kept.is_over()).map(|(n, _)| *n);
             // There are fewer that go on than are kept.
@@ -116,14 +146,15 @@ impl Runs {
             problem: None,
         });
         let is_cancelled = Arc::<AtomicBool>::default();
-        all.by_number.insert(number, Kept { run, is_cancelled: is_cancelled.clone() });
+        all.by_number.insert(number, Kept { run, owner, is_cancelled: is_cancelled.clone() });
         Ok((sender, is_cancelled))
     }
 }
 
-/// Begins a run, which goes on whoever waits for it.
-pub(super) fn begin(app: &Arc<App>, kind: RunKind) -> Result<Run, Problem> {
-    let (sender, is_cancelled) = app.runs.enter(kind)?;
+/// Begins a run for somebody, which goes on whoever waits for it.
+pub(super) fn begin(app: &Arc<App>, kind: RunKind, caller: &Caller) -> Result<Run, Problem> {
+    let max = if caller.is_local() { RUNNING_MAX } else { RUNNING_FROM_AFAR_MAX };
+    let (sender, is_cancelled) = app.runs.enter(kind, caller.owner(), max)?;
     let begun = sender.borrow().clone();
     tokio::spawn(go_on(app.clone(), kind, sender, is_cancelled));
     Ok(begun)
@@ -185,8 +216,8 @@ mod tests {
     #[test]
     fn few_go_on_at_once_and_the_last_are_kept() {
         let runs = Runs::default();
-        let enter = || runs.enter(RunKind::Scrub);
-        let running: Vec<_> = (0..RUNNING_MAX).map(|_| enter().unwrap()).collect();
+        let enter = || runs.enter(RunKind::Scrub, "ada".to_owned(), RUNNING_MAX);
+        let running: Vec<_> = (0..RUNNING_MAX / 2).map(|_| enter().unwrap()).collect();
         assert_eq!(enter().unwrap_err().code, Code::TooBusy);
         let first = running[0].0.borrow().id.clone();
         let stays = running[1].0.borrow().id.clone();
@@ -203,11 +234,35 @@ mod tests {
         }
     }
 
+    /// A token that asked for checks again and again kept the administrator at the socket out.
+    #[test]
+    fn whoever_begins_all_it_can_leaves_runs_to_others() {
+        let runs = Runs::default();
+        let take_all = |owner: &str, max: usize| -> Vec<_> {
+            let enter = || runs.enter(RunKind::Check, owner.to_owned(), max).ok();
+            std::iter::from_fn(enter).collect()
+        };
+        let greedy = take_all("token 'ci'", RUNNING_FROM_AFAR_MAX);
+        let other = take_all("account 'ada'", RUNNING_FROM_AFAR_MAX);
+        let third = take_all("account 'ben'", RUNNING_FROM_AFAR_MAX);
+        assert_eq!((greedy.len(), other.len(), third.len()), (3, 2, 1));
+        assert_eq!(take_all("account 'cyd'", RUNNING_FROM_AFAR_MAX).len(), 0);
+        assert_eq!(take_all("user 0", RUNNING_MAX).len(), 1, "the socket has its own");
+        let refused = |owner: &str| {
+            let refused = runs.enter(RunKind::Check, owner.to_owned(), RUNNING_FROM_AFAR_MAX);
+            refused.unwrap_err().detail
+        };
+        assert!(refused("token 'ci'").starts_with("you have 3 runs under way"));
+        assert!(refused("account 'cyd'").starts_with("as many runs are under way"));
+        greedy.iter().for_each(end);
+        assert_eq!(take_all("account 'cyd'", RUNNING_FROM_AFAR_MAX).len(), 1);
+    }
+
     #[test]
     fn what_goes_on_can_be_cancelled_and_nothing_else() {
         let runs = Runs::default();
         for kind in [RunKind::Scrub, RunKind::Check, RunKind::Rebalance] {
-            let run = runs.enter(kind).unwrap();
+            let run = runs.enter(kind, "ada".to_owned(), RUNNING_MAX).unwrap();
             let id = run.0.borrow().id.clone();
             assert!(!run.1.load(Ordering::Relaxed));
             for _ in 0..2 {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
@@ -29,6 +29,13 @@ pub fn check_length(path: &Path) -> Result<(), usize> {
     }
 }
 
+/// Whether something is at this path that is no socket, and is never replaced by one: a disk of the array, for all that
+/// is known.
+#[must_use]
+pub fn is_something_else(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|data| !data.file_type().is_socket())
+}
+
 /// The name of a socket until its mode is set.
 fn fresh(path: &Path, process: &str) -> PathBuf {
     path.with_extension(format!("{process}.new"))
@@ -43,9 +50,12 @@ pub(super) struct SocketFile {
 }
 
 impl SocketFile {
-    /// Makes the socket, for its owner and, of root, for [`GROUP`]. A file in its place is replaced: the
+    /// Makes the socket, for its owner and, of root, for [`GROUP`]. A socket in its place is replaced: the
     /// caller has made sure that nobody listens there.
     pub(super) fn make(path: &Path) -> io::Result<(Self, UnixListener)> {
+        if is_something_else(path) {
+            return Err(io::Error::other("what is there is no socket"));
+        }
         // Under another name until its mode is set: nobody else gets in between.
         let fresh = fresh(path, &std::process::id().to_string());
         drop(fs::remove_file(&fresh));

@@ -52,6 +52,17 @@ pub enum IdentityError {
         /// What does not read.
         why: String,
     },
+    /// A certificate that was made, without the key that was made with it.
+    #[error(
+        "'{}' is not there, the key of '{}': bring it back, or move the certificate away; without both files a new \
+         pair is made, which clients that know this one do not trust", key.display(), certificate.display()
+    )]
+    KeyGone {
+        /// The certificate.
+        certificate: PathBuf,
+        /// Where its key was.
+        key: PathBuf,
+    },
     /// The key is no secret.
     #[error("anybody may read or change '{}', the key for TLS: run chmod 600 on it", .0.display())]
     Exposed(PathBuf),
@@ -104,7 +115,15 @@ impl Identity {
         if !certificate.exists() {
             make(&certificate, &key, listens)?;
         }
-        Self::load(&certificate, &key)
+        Self::load_made(certificate, key)
+    }
+
+    /// From files that were made.
+    fn load_made(certificate: PathBuf, key: PathBuf) -> Result<Self, IdentityError> {
+        match key.try_exists() {
+            Ok(false) => Err(IdentityError::KeyGone { certificate, key }),
+            _ => Self::load(&certificate, &key),
+        }
     }
 
     /// From what was made in the data directory of a member; `None` if nothing was yet.
@@ -114,7 +133,7 @@ impl Identity {
     #[must_use]
     pub fn of_directory(data: &Path) -> Option<Result<Self, IdentityError>> {
         let (certificate, key) = (data.join(CERTIFICATE_FILE), data.join(KEY_FILE));
-        certificate.exists().then(|| Self::load(&certificate, &key))
+        certificate.exists().then(|| Self::load_made(certificate, key))
     }
 
     /// The SHA-256 of the certificate, in hexadecimal digits.
@@ -380,6 +399,19 @@ mod tests {
         let refused = Identity::load_or_make(dir.path(), &listens).unwrap_err().to_string();
         assert!(refused.contains("holds no private key"), "{refused}");
         assert_eq!(fs::read(dir.path().join(KEY_FILE)).unwrap(), b"no key");
+    }
+
+    #[test]
+    fn a_certificate_whose_key_is_gone_says_when_a_new_pair_is_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Identity::load_or_make(dir.path(), &[]).unwrap().fingerprint();
+        fs::remove_file(dir.path().join(KEY_FILE)).unwrap();
+        let refused = Identity::load_or_make(dir.path(), &[]).unwrap_err().to_string();
+        assert!(refused.contains("without both files a new pair is made"), "{refused}");
+        let looked = Identity::of_directory(dir.path()).expect("there is a certificate");
+        assert!(matches!(looked, Err(IdentityError::KeyGone { .. })), "{looked:?}");
+        fs::remove_file(dir.path().join(CERTIFICATE_FILE)).unwrap();
+        assert_ne!(Identity::load_or_make(dir.path(), &[]).unwrap().fingerprint(), first);
     }
 
     #[test]

@@ -7,7 +7,9 @@ use crate::access::secret::{self, SecretError};
 use crate::attach::plan::{Plan, PlanError};
 use crate::cli::Command;
 use crate::cli::attach::AttachArgs;
-use crate::cli::words::{self, Plain, Refused, Words, must_be_regular, read_regular};
+use crate::cli::words::{
+    self, FILE_BYTES_MAX, Plain, Refused, Words, must_be_regular, read_regular,
+};
 use ::attach::nbd::Address;
 use std::collections::BTreeMap;
 use std::fs;
@@ -86,7 +88,7 @@ fn read_file(name: &str, path: &Path) -> Result<Entry, String> {
             "'{name}' cannot be a name: call the file by 1 to {NAME_LEN_MAX} letters, digits, dots, dashes or underscores"
         ));
     }
-    let text = read_regular(path).map_err(|error| error.to_string())?;
+    let text = read_regular(path, FILE_BYTES_MAX).map_err(|error| error.to_string())?;
     let args = parse(&text).map_err(|refused| refused.to_string())?;
     if args.volume.as_ref().is_some_and(|volume| volume.login.is_some()) {
         secret::must_be_private(path).map_err(|error| error.to_string())?;

@@ -5,11 +5,15 @@
 use crate::cli::{Cli, refusal};
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, CommandFactory, Parser};
+use group::regular;
 use std::fmt;
 use std::fs;
 use std::io;
 use std::path::Path;
 use toml_edit::{Document, Item, Value};
+
+/// The longest file of a member or of a volume that is attached: a thousand times what anybody writes.
+pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// What is wrong with a file, and in which line if it is one of them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -225,10 +229,11 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// Reads a file whole. A pipe would be waited for without an end.
-pub(crate) fn read_regular(path: &Path) -> io::Result<String> {
+/// Reads a file of at most so many bytes whole. A pipe would be waited for without an end, and a file that was written by
+/// mistake may have more bytes than the machine.
+pub(crate) fn read_regular(path: &Path, bytes_max: u64) -> io::Result<String> {
     must_be_regular(path)?;
-    fs::read_to_string(path)
+    Ok(regular::read_text(path, bytes_max)?.as_str().to_owned())
 }
 
 /// Refuses what is no regular file.

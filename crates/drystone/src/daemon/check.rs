@@ -4,12 +4,13 @@ use super::config::{self, Config, DISK_KEYS, is_pattern, texts};
 use super::service_user::{self, ServiceUser};
 use crate::Failure;
 use crate::access::secret;
+use crate::advice::Advised;
 use crate::cli::up::ApiArgs;
 use crate::cli::words::{Refused, Words};
 use crate::print;
 use crate::serve::plan::Plan;
 use crate::serve::{self, portals};
-use crate::up::socket;
+use crate::up::{self, socket};
 use anyhow::anyhow;
 use api::server::Identity;
 use member::spec::disk::MemberDisk;
@@ -138,6 +139,9 @@ fn look(config: &Config) -> Vec<Finding> {
     }
     if let Some(Err(refused)) = config.up.socket.socket.as_deref().map(socket::look) {
         findings.push(warning(at("socket", in_keys(&refused))));
+    }
+    if let Some(refused) = up::refused_by_data(&config.up) {
+        findings.push(error(at("data", refused.sentence())));
     }
     findings.extend(look_at_interface(
         &config.up.api,
@@ -314,6 +318,28 @@ mod tests {
         fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
         fs::write(data.join("api-certificate.pem"), "").unwrap();
         assert!(found()[0].text.contains("holds no certificate in PEM"), "{:?}", found());
+    }
+
+    /// The start was refused for ever, and the check said that all is well.
+    #[test]
+    fn hosts_that_would_be_let_in_without_a_check_are_told_as_the_start_tells_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("member.toml");
+        fs::write(dir.path().join("access"), "chap\nallow\n").unwrap();
+        let found = |more: &str| {
+            let shown = dir.path().display();
+            let text = format!("disk = 'ram:1G'\nportal = '127.0.0.1:0'\ndata = '{shown}'\n{more}");
+            fs::write(&path, text).unwrap();
+            look(&config::read(&path).unwrap())
+        };
+        assert_eq!(found("").len(), 0, "it lets nobody in");
+        let told = found("allow = '127.0.0.0/8'\n");
+        assert_eq!((told.len(), told[0].severity, told[0].line), (1, Severity::Error, Some(3)));
+        let doors = member::data::doors::Doors { chap: false, allow: true };
+        assert_eq!(told[0].text, doors.check(dir.path()).unwrap_err().sentence());
+        assert!(told[0].text.contains("remembers that hosts log in by CHAP"), "{told:?}");
+        fs::write(dir.path().join("access"), "allow\n").unwrap();
+        assert_eq!(found("allow = '127.0.0.0/8'\n").len(), 0);
     }
 
     #[test]

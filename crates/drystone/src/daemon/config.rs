@@ -1,7 +1,7 @@
 //! The file of a member: the options of `drystone up` as keys, and disks by patterns.
 
 use crate::cli::up::UpArgs;
-use crate::cli::words::{Entry, Plain, Refused, Words, read_regular};
+use crate::cli::words::{Entry, FILE_BYTES_MAX, Plain, Refused, Words, read_regular};
 use crate::cli::{Cli, Command};
 use crate::logging;
 use std::collections::BTreeSet;
@@ -56,7 +56,7 @@ impl Unusable {
 /// # Errors
 /// It makes no member.
 pub(super) fn read(path: &Path) -> Result<Config, Unusable> {
-    let text = read_regular(path).map_err(|error| {
+    let text = read_regular(path, FILE_BYTES_MAX).map_err(|error| {
         let what = format!(
             "it cannot be read ({error}): write it, the package brings an example with comments"
         );
@@ -249,6 +249,22 @@ mod tests {
         assert!(said("cores = 1").starts_with("it names no disk: write disk = "));
         assert!(said("disk = []").starts_with("it names no disk: write disk = "));
         assert!(said("disk = 'ram:1G'\ncores =").starts_with("line 2: "));
+    }
+
+    /// A file of 1 GiB took 2 GB of memory.
+    #[test]
+    fn a_file_that_is_too_long_is_refused_and_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("member.toml");
+        let file = fs::File::create(&path).unwrap();
+        file.set_len(FILE_BYTES_MAX + 1).unwrap();
+        let Err(Unusable::Unread(refused)) = read(&path) else { panic!("it may pass") };
+        let said = refused[0].to_string();
+        assert!(said.starts_with("it cannot be read (it has more than 1048576 bytes): "), "{said}");
+        let mut text = "disk = 'ram:1G'\n#".to_owned();
+        text.push_str(&"-".repeat(usize::try_from(FILE_BYTES_MAX).unwrap() - text.len()));
+        fs::write(&path, text).unwrap();
+        assert_eq!(names(&read(&path).unwrap()).len(), 1);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::{Failure, logging, manage, up};
 use anyhow::anyhow;
 use config::{Config, Unusable};
 use member::Unlisted;
+use member::data::DataError;
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -37,12 +38,14 @@ fn start(args: &StartArgs, filter: Option<&str>, signals: StopSignals) -> Result
     up::run(&up, Unlisted::Nobody, signals)
 }
 
-/// The portals that a file names.
+/// The portals that a file names, and what the data directory refuses a start from it for.
 ///
 /// # Errors
 /// It does not read.
-pub(crate) fn portals(path: &Path) -> Result<Vec<SocketAddr>, Failure> {
-    Ok(read(path)?.up.serve.portals)
+pub(crate) fn look(path: &Path) -> Result<(Vec<SocketAddr>, Option<DataError>), Failure> {
+    let up = read(path)?.up;
+    let refused = up::refused_by_data(&up);
+    Ok((up.serve.portals, refused))
 }
 
 /// All that is wrong, in one sentence for each line. The unit starts the member again by itself only where that may

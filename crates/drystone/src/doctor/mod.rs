@@ -4,9 +4,11 @@ mod disks;
 mod network;
 mod system;
 
+use crate::advice::Advised;
 use crate::cli::doctor::DoctorArgs;
 use crate::{Failure, daemon, print};
 use anyhow::anyhow;
+use member::data::DataError;
 use serde::Serialize;
 
 /// How much something matters.
@@ -54,11 +56,12 @@ impl Finding {
 /// # Errors
 /// Something stands in the way of a member.
 pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
-    let portals = match &args.config {
-        Some(path) => daemon::portals(path)?,
-        None => args.portals.clone(),
+    let (portals, refused) = match &args.config {
+        Some(path) => daemon::look(path)?,
+        None => (args.portals.clone(), None),
     };
-    let looks = [system::look(), network::look(&portals), disks::look()];
+    let refused = refused.iter().map(refused_by_data).collect();
+    let looks = [system::look(), network::look(&portals), disks::look(), refused];
     let findings: Vec<Finding> = looks.into_iter().flatten().collect();
     match args.json {
         true => print::json(&findings)?,
@@ -68,6 +71,13 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
         0 => Ok(()),
         1 => Err(anyhow!("a member does not start here: mend the error above").into()),
         n => Err(anyhow!("a member does not start here: mend the {n} errors above").into()),
+    }
+}
+
+fn refused_by_data(error: &DataError) -> Finding {
+    Finding {
+        advice: error.advice(),
+        ..Finding::error("data directory", error.to_string(), String::new())
     }
 }
 

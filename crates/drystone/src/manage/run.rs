@@ -61,18 +61,19 @@ fn cancel(desk: &Desk, id: Option<String>) -> anyhow::Result<()> {
 /// The run that is meant by no name.
 fn only_one(runs: Vec<Run>) -> anyhow::Result<String> {
     let goes_on = |run: &Run| run.state == RunState::Running;
-    let mut running = runs.into_iter().filter(goes_on);
-    let first = running
-        .next()
+    let mut running: Vec<String> = runs.into_iter().filter(goes_on).map(|run| run.id).collect();
+    let last = running
+        .pop()
         .ok_or_else(|| anyhow!("nothing goes on that was asked for: see 'drystone run list'"))?;
-    match running.next() {
-        None => Ok(first.id),
-        Some(second) => bail!(
-            "several go on: say which, '{}' or '{}' ('drystone run list' shows all)",
-            first.id,
-            second.id
-        ),
+    if running.is_empty() {
+        return Ok(last);
     }
+    // All of them: a member does only a few at once.
+    let others: Vec<String> = running.iter().map(|id| format!("'{id}'")).collect();
+    bail!(
+        "several go on: say which, {} or '{last}' ('drystone run list' shows what they are)",
+        others.join(", ")
+    )
 }
 
 /// What became of a run that was cancelled.
@@ -162,7 +163,10 @@ mod tests {
         assert_eq!(of(&[&scrub]), Ok("a-1".to_owned()));
         assert_eq!(of(&[&moves]), Ok("a-2".to_owned()));
         assert!(of(&[]).unwrap_err().starts_with("nothing goes on"));
-        assert!(of(&[&scrub, &moves]).unwrap_err().contains("'a-1' or 'a-2'"));
+        assert!(of(&[&scrub, &moves]).unwrap_err().contains("say which, 'a-1' or 'a-2' ("));
+        let third = run("a-5", RunKind::Check, RunState::Running);
+        let several = of(&[&scrub, &moves, &third]).unwrap_err();
+        assert!(several.contains("say which, 'a-1', 'a-2' or 'a-5' ("), "{several}");
     }
 
     #[test]

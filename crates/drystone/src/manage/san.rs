@@ -19,6 +19,9 @@ use anyhow::{Context, anyhow, bail};
 use serde::Serialize;
 use std::path::Path;
 
+/// The longest file: with comments and spaces several times what the interface takes (4 MiB).
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
 /// Prints what the member is set to.
 pub(crate) fn export(args: &MemberArgs) -> Result<(), Failure> {
     let desk = Desk::new(args)?;
@@ -70,7 +73,8 @@ fn same(file: &Path) -> String {
 
 fn read_file(path: &Path) -> anyhow::Result<(San, SecretFiles)> {
     let file = path.display();
-    let wanted = read_regular(path).with_context(|| format!("cannot read '{file}'"))?;
+    let wanted =
+        read_regular(path, FILE_BYTES_MAX).with_context(|| format!("cannot read '{file}'"))?;
     read_with_files(&wanted).map_err(|refused| {
         let all: Vec<String> =
             refused.iter().map(|refused| format!("'{file}' {refused}")).collect();

@@ -199,7 +199,8 @@ pub(crate) fn state_dir_to_open(
     Ok((dir, Keeps::Nothing))
 }
 
-fn choose_state_dir(asked: Option<&PathBuf>, option: &str) -> anyhow::Result<PathBuf> {
+/// The directory that would be used, whether it is there or not.
+pub(crate) fn choose_state_dir(asked: Option<&PathBuf>, option: &str) -> anyhow::Result<PathBuf> {
     let root = rustix::process::geteuid().is_root();
     let dir = asked
         .cloned()

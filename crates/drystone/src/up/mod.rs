@@ -16,6 +16,7 @@ use anyhow::{Context, anyhow};
 use api::client::is_taken;
 use api::server::{CONNECTIONS_MAX, Server as Interface, Tls, administrators};
 use group::settings::Given;
+use member::data::DataError;
 use member::data::doors::Doors;
 use member::data::remembered::Remembered;
 use member::data::{self, Keeps};
@@ -107,10 +108,9 @@ fn start(
 ) -> Result<Option<Running>, Failure> {
     // What can be refused is refused before a disk is written to.
     portals::probe(&args.serve.portals).map_err(|error| serve::explain(&error))?;
-    let doors = Doors { chap: plan.chap.is_some(), allow: !args.serve.allow.is_empty() };
     // A start that lets nobody in opens nothing that was closed before; what was is remembered for others.
     if unlisted != Unlisted::Nobody {
-        doors.keep(&data, args.open_access, keeps).map_err(advised)?;
+        doors(args, plan).keep(&data, args.open_access, keeps).map_err(not_opened)?;
     }
     let remembered = Remembered::read(&data).map_err(advised)?;
     let tls = interface::tls_or_why(&args.api, &data, &logs.events);
@@ -152,6 +152,32 @@ fn start(
     }
     let shown = life.watch().map_err(advised)?;
     Ok(Some(Running { server, life, shown, tls }))
+}
+
+/// Which checks hosts have to pass.
+fn doors(args: &UpArgs, plan: &Plan) -> Doors {
+    Doors { chap: plan.chap.is_some(), allow: !args.serve.allow.is_empty() }
+}
+
+/// A start that would open what was closed before is tried again by nobody until the operator has decided.
+fn not_opened(error: DataError) -> Failure {
+    match error {
+        DataError::ChapLeftOut(_) | DataError::RulesLeftOut(_) => Failure::Usage(error.sentence()),
+        error => advised(error).into(),
+    }
+}
+
+/// What the data directory remembers and for which a start as a service is refused, without a look at anything else.
+pub(crate) fn refused_by_data(args: &UpArgs) -> Option<DataError> {
+    let plan = Plan::of(&args.serve, |name| env::var(name).ok()).ok()?;
+    hosts::named(args, &plan)?;
+    let data = serve::choose_state_dir(args.data.as_ref(), "--data").ok()?;
+    // The service may read what this user may not.
+    let is_told = |error: &DataError| match error {
+        DataError::Read { source, .. } => source.raw_os_error().is_none(),
+        _ => true,
+    };
+    doors(args, &plan).check(&data).err().filter(is_told)
 }
 
 impl Running {
@@ -228,9 +254,6 @@ fn socket(args: &SocketArgs) -> anyhow::Result<PathBuf> {
     path::choose(args.socket.as_deref(), root, |name| env::var(name).ok())
 }
 
-/// The lock of a socket lies beside it.
-const LOCK_SUFFIX: &str = ".lock";
-
 /// Makes the directory of the socket. One member answers at a socket. The inner error says why none can be
 /// made: hosts are served without.
 fn claim(socket: &Path) -> anyhow::Result<anyhow::Result<LockFile>> {
@@ -255,9 +278,7 @@ fn claim(socket: &Path) -> anyhow::Result<anyhow::Result<LockFile>> {
             socket.display()
         )
     };
-    let mut path = socket.as_os_str().to_owned();
-    path.push(LOCK_SUFFIX);
-    let lock = match LockFile::take(Path::new(&path)) {
+    let lock = match LockFile::take(&socket::lock_of(socket)) {
         Err(LockError::Taken(pid)) => return Err(answers(pid)),
         Err(LockError::System(error)) => {
             Err(anyhow!("cannot make a control socket at '{}': {error}", socket.display()))

@@ -1,7 +1,8 @@
 //! Whether a control socket can be made, before that is tried.
 
-use anyhow::anyhow;
-use api::server::check_length;
+use anyhow::{anyhow, bail};
+use api::server::{check_length, is_something_else};
+use member::lock;
 use rustix::fs::{Access, access};
 use std::fmt::Display;
 use std::io;
@@ -16,8 +17,28 @@ pub(crate) fn sentence(why: &dyn Display) -> String {
     format!("{why}: {WITHOUT}")
 }
 
-/// Refuses a path that is too long for a socket.
+/// The lock of a socket lies beside it.
+const LOCK_SUFFIX: &str = ".lock";
+
+/// Where the lock of a socket lies.
+pub(super) fn lock_of(socket: &Path) -> PathBuf {
+    let mut path = socket.as_os_str().to_owned();
+    path.push(LOCK_SUFFIX);
+    path.into()
+}
+
+/// Refuses a path that is too long for a socket, or where something else is, or in the place of its lock.
 pub(super) fn check(path: &Path) -> anyhow::Result<()> {
+    if is_something_else(path) {
+        bail!("'{}' is no socket, and is not replaced by one", path.display());
+    }
+    let beside = lock_of(path);
+    if lock::is_something_else(&beside) {
+        bail!(
+            "'{}' is no lock file of the socket beside it, and is not replaced by one",
+            beside.display()
+        );
+    }
     check_length(path).map_err(|more| {
         let bytes = path.as_os_str().len();
         anyhow!(
@@ -66,6 +87,14 @@ mod tests {
         assert!(long.contains(" bytes, and one in its place may have "), "{long}");
         assert!(long.ends_with(WITHOUT), "{long}");
         fs::write(dir.path().join("file"), "").unwrap();
+        let other = said("file").unwrap();
+        let wanted = format!("'{}/file' is no socket, and is not replaced", dir.path().display());
+        assert!(other.starts_with(&wanted) && other.ends_with(WITHOUT), "{other}");
+        fs::write(dir.path().join("mine.lock"), "keepme").unwrap();
+        let other = said("mine").unwrap();
+        let wanted = format!("'{}/mine.lock' is no lock file of", dir.path().display());
+        assert!(other.starts_with(&wanted) && other.ends_with(WITHOUT), "{other}");
+        fs::remove_file(dir.path().join("mine.lock")).unwrap();
         let under = said("file/control.sock").unwrap();
         let wanted = format!("cannot make a control socket in '{}/file': ", dir.path().display());
         assert!(under.starts_with(&wanted), "{under}");

@@ -293,6 +293,20 @@ fn a_doctor_looks_at_the_portals_of_a_member_and_says_what_is_in_the_way() {
     assert_eq!(code, Some(0), "{findings:?}");
     assert_eq!(about(&findings, "portal 127.0.0.1:0")["severity"], "good");
     assert_eq!(about(&findings, "io_uring")["severity"], "good", "other tests of this file use it");
+    // The start would be refused: a check that hosts had to pass is gone.
+    fs::create_dir(home.path("data")).unwrap();
+    fs::write(home.path("data/access"), "chap\n").unwrap();
+    let path = config(&home, "allow = '127.0.0.0/8'\n");
+    let (code, findings) = look(&["--config", path.to_str().unwrap()]);
+    let data = about(&findings, "data directory");
+    assert_eq!((code, &data["severity"]), (Some(1), &json!("error")), "{findings:?}");
+    let started = finish(&mut start(&path));
+    let told = String::from_utf8_lossy(&started.stderr).into_owned();
+    let said = format!("{}: {}", data["found"].as_str().unwrap(), data["advice"].as_str().unwrap());
+    assert_eq!(
+        (started.status.code(), told.lines().last()),
+        (Some(2), Some(&*format!("drystone: {said}")))
+    );
     let (code, findings) = look(&["--portal", "192.0.2.1:3260"]);
     assert_eq!(code, Some(1));
     let portal = about(&findings, "portal 192.0.2.1:3260");

@@ -35,10 +35,16 @@ fn log_in(member: &Member<'_>, volume: &str) -> Host {
 /// A start that fails with one sentence.
 #[track_caller]
 fn start_refused(home: &Home, more: &[&str]) -> String {
+    start_ends(home, more, 1)
+}
+
+/// The same of a start that ends with this status.
+#[track_caller]
+fn start_ends(home: &Home, more: &[&str], status: i32) -> String {
     let line = home.command_line(more);
     let output = finish(&mut drystone(&line.iter().map(String::as_str).collect::<Vec<_>>()));
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert_eq!(output.status.code(), Some(status), "{err}");
     let last = err.lines().last().expect("it says why");
     last.strip_prefix("drystone: ").expect("it says who speaks").to_owned()
 }

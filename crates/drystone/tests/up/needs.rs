@@ -67,6 +67,35 @@ fn where_no_disk_can_take_over_an_operator_is_told_to_add_one() {
     member.stop();
 }
 
+/// A service manager tries again every two seconds, and what each start told of the disks pushed out all other events.
+#[test]
+fn starts_that_wait_for_disks_tell_once_which_are_missing() {
+    let mut home = Home::files(4, "256M");
+    let member = home.start(&["--raid", "raid5"]);
+    member.run(&["volume", "create", "a", "64M"]);
+    write(&mut log_in(&member, "a"), 3, &block(1));
+    member.stop();
+    home.forget();
+    let gone = ["disk-1", "disk-2", "disk-3"];
+    let away = |name: &str| home.path(&format!("{name}-away"));
+    for name in gone {
+        fs::rename(home.path(name), away(name)).unwrap();
+    }
+    for _ in 0..3 {
+        start_refused(&home, &[]);
+    }
+    for name in gone {
+        fs::rename(away(name), home.path(name)).unwrap();
+    }
+    let member = home.start(&[]);
+    let events = member.json(&["events"]);
+    let events = events.as_array().unwrap();
+    let count = |kind: &str| events.iter().filter(|event| event["kind"] == kind).count();
+    let told = (count("disk_not_used"), count("member_not_started"));
+    assert_eq!(told, (gone.len(), 1), "{events:#?}");
+    member.stop();
+}
+
 /// A list of disks that was there and is empty is lost: nobody makes a new array instead.
 #[test]
 fn an_empty_list_of_disks_makes_no_new_array() {

@@ -212,6 +212,9 @@ impl Recorded for Entry {
     /// the rest.
     const FOLDS_MAX: usize = 32;
 
+    /// Enough for where people and programs usually are. A token that has leaked is used from addresses without end.
+    const FOLDS_OF_OWNER_MAX: usize = 4;
+
     const PARTS: &'static [&'static str] = &["audit-changes", "audit", "audit-refused"];
 
     /// 30 days: who looks once a month finds all of it.
@@ -247,17 +250,24 @@ impl Recorded for Entry {
         }
     }
 
+    /// An account or a token that was let in: it exists, and no other one that is used from many addresses hides that
+    /// it was used.
+    fn owner(&self) -> Option<&str> {
+        let is_managed = self.action == Action::Login && self.object == INTERFACE;
+        self.who.account.as_deref().filter(|_| is_managed)
+    }
+
     fn others(&self) -> Option<Self> {
+        if self.owner().is_some() {
+            return Some(Self { from: ELSEWHERE.to_owned(), ..self.clone() });
+        }
         let is_refused = matches!(self.action, Action::LoginRefused)
             || self.action == Action::Change && !self.done;
-        // Of a token that has leaked, from addresses without end.
-        let is_managed = self.action == Action::Login && self.object == INTERFACE;
         let outcome = match self.action {
             Action::Change => "other changes that were refused or failed",
-            _ if is_managed => "let in",
             _ => "refused or failed",
         };
-        (is_refused || is_managed).then(|| Self {
+        is_refused.then(|| Self {
             who: Actor::default(),
             from: ELSEWHERE.to_owned(),
             object: String::new(),

@@ -118,6 +118,54 @@ fn changes_that_failed_and_are_counted_together_say_so() {
     assert_eq!(others.what.outcome, "other changes that were refused or failed");
 }
 
+/// What was recorded of logins at the interface: who, from where, and how often.
+fn let_in(logs: &Logs) -> Vec<(String, String, u64)> {
+    let all = logs.audit.after(0);
+    let of = |it: &std::sync::Arc<crate::Record<Entry>>| {
+        (it.what.who.account.clone().unwrap_or_default(), it.what.from.clone(), it.count)
+    };
+    all.iter().filter(|it| it.what.action == Action::Login).map(of).collect()
+}
+
+/// A read-only token was used from 58 addresses in a minute, and so nobody saw that of an administrator was used, too.
+#[test]
+fn a_token_that_is_used_from_everywhere_hides_no_other_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let logs = Logs::open(dir.path()).unwrap();
+    let log_in = |name: &str, from: u32, role: &str| {
+        let account = Some(format!("token '{name}'"));
+        let who = super::Actor { account, ..super::Actor::default() };
+        logs.audit.logged_in(who, &who_from(from), role);
+    };
+    let shown = |name: &str, from: u32| (format!("token '{name}'"), who_from(from), 1);
+    for from in 0..58 {
+        log_in("watch", from, "read-only");
+    }
+    // Hosts, and those that are refused, take it no room either.
+    flood(&logs, 100);
+    log_in("root", 99, "administrator");
+    assert!(
+        let_in(&logs).contains(&shown("root", 99)),
+        "at once, by its name: {:?}",
+        let_in(&logs)
+    );
+    logs.end();
+    let all = let_in(&logs);
+    let of = |name: &str| {
+        let name = format!("token '{name}'");
+        all.iter().filter(|it| it.0 == name).cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(of("root"), [shown("root", 99)]);
+    let own = u32::try_from(Entry::FOLDS_OF_OWNER_MAX).unwrap();
+    let mut wanted: Vec<_> = (0..own).map(|from| shown("watch", from)).collect();
+    wanted.push(("token 'watch'".to_owned(), ELSEWHERE.to_owned(), u64::from(58 - own)));
+    assert_eq!(of("watch"), wanted);
+}
+
+fn who_from(from: u32) -> String {
+    who(from, 1).from.to_string()
+}
+
 fn change(name: &str) -> Change {
     Change {
         who: super::Actor { uid: Some(0), ..super::Actor::default() },

@@ -38,7 +38,7 @@ impl Doors {
         let path = data.join(FILE);
         let before = Doors::read(&path)?;
         if !open_access {
-            self.check(before, data)?;
+            self.compare(before, data)?;
         }
         if self == before {
             return Ok(());
@@ -52,7 +52,15 @@ impl Doors {
         }
     }
 
-    fn check(self, before: Self, data: &Path) -> Result<(), DataError> {
+    /// Refuses what [`keep`](Self::keep) without `open_access` would refuse, and writes nothing.
+    ///
+    /// # Errors
+    /// [`DataError::ChapLeftOut`] and [`DataError::RulesLeftOut`]; what does not read.
+    pub fn check(self, data: &Path) -> Result<(), DataError> {
+        self.compare(Self::read(&data.join(FILE))?, data)
+    }
+
+    fn compare(self, before: Self, data: &Path) -> Result<(), DataError> {
         if before.chap && !self.chap {
             return Err(DataError::ChapLeftOut(data.to_owned()));
         }
@@ -109,8 +117,9 @@ mod tests {
             (Doors { chap: false, ..CLOSED }, false),
             (OPEN, false),
         ] {
-            for _ in 0..2 {
-                let refused = doors.keep(dir.path(), false, Keeps::All).unwrap_err();
+            let kept = doors.keep(dir.path(), false, Keeps::All);
+            for refused in [kept, doors.check(dir.path())] {
+                let refused = refused.unwrap_err();
                 match refused {
                     DataError::RulesLeftOut(_) => assert!(is_rules, "{refused}"),
                     DataError::ChapLeftOut(_) => assert!(!is_rules, "{refused}"),
@@ -119,6 +128,7 @@ mod tests {
             }
         }
         CLOSED.keep(dir.path(), false, Keeps::All).unwrap();
+        CLOSED.check(dir.path()).unwrap();
         Doors { chap: false, ..CLOSED }.keep(dir.path(), true, Keeps::All).unwrap();
         assert_eq!(fs::read_to_string(dir.path().join(FILE)).unwrap(), "allow\n");
         Doors { chap: false, ..CLOSED }.keep(dir.path(), false, Keeps::All).unwrap();

@@ -201,7 +201,11 @@ impl EventLog {
     /// Records why the member has not started, unless the same was said within the hour and it has not started
     /// since: a service manager tries again every few seconds, and would push out all else in a night.
     pub fn hear_of_failed_start(&self, text: &str) {
-        let event = Event::of_member(Kind::MemberNotStarted, text);
+        self.hear_of_start(Event::of_member(Kind::MemberNotStarted, text));
+    }
+
+    /// Records what a start has found that may fail, with the same exception.
+    pub(crate) fn hear_of_start(&self, event: Event) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         let all = self.after(0);
         let mut lately = all.iter().rev().take_while(|record| {
@@ -211,7 +215,10 @@ impl EventLog {
             let is_lately = (now.saturating_sub(60 * 60)..=now).contains(&record.unix_seconds);
             !is_start && is_lately
         });
-        if !lately.any(|record| record.what.kind == event.kind && record.what.text == event.text) {
+        let is_same = |it: &Event| {
+            (&it.kind, &it.object, &it.text) == (&event.kind, &event.object, &event.text)
+        };
+        if !lately.any(|record| is_same(&record.what)) {
             self.record(event, 1);
         }
     }
@@ -266,6 +273,40 @@ mod tests {
         logs.started("1");
         logs.end();
         assert_eq!(said(), 3, "it had started meanwhile");
+    }
+
+    /// With nine disks away, what each of these starts found of them pushed all else out of the log in half an hour.
+    #[test]
+    fn what_failed_starts_find_of_a_disk_is_said_once_an_hour() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = |disk: &str, why: &str| {
+            Event::about(Kind::DiskNotUsed, ObjectKind::Disk, disk, format!("it is missing: {why}"))
+        };
+        let start = || {
+            let logs = crate::Logs::open(dir.path()).unwrap();
+            for disk in ["sda", "sdb"] {
+                logs.events.hear_of_start(missing(disk, "there is none"));
+            }
+            logs.events.hear_of_failed_start("disks are missing");
+            logs
+        };
+        let said = |logs: &crate::Logs| {
+            let all = logs.events.after(0);
+            all.iter().filter(|it| it.what.kind == Kind::DiskNotUsed.word()).count()
+        };
+        for _ in 0..3 {
+            let logs = start();
+            assert_eq!(said(&logs), 2, "both, and once");
+            logs.end();
+        }
+        let logs = start();
+        logs.events.hear_of_start(missing("sda", "it does not answer"));
+        assert_eq!(said(&logs), 3, "this is new");
+        logs.started("1");
+        logs.end();
+        let logs = start();
+        assert_eq!(said(&logs), 5, "it had started meanwhile");
+        logs.end();
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl<T: Recorded> Folds<T> {
             counted.last = what;
             return None;
         }
-        if self.by_key.len() < T::FOLDS_MAX {
+        if self.has_room(what.owner()) {
             self.by_key.insert(key, Counted::new(what.clone(), now));
             return Some(what);
         }
@@ -63,6 +63,12 @@ impl<T: Recorded> Folds<T> {
         let counted = self.by_key.entry(key).or_insert_with(|| Counted::new(others, now));
         counted.more += times;
         None
+    }
+
+    /// Whether one more kind of repeats of this owner is told apart. No other one takes it that room.
+    fn has_room(&self, owner: Option<&str>) -> bool {
+        let own = self.by_key.values().filter(|counted| counted.last.owner() == owner).count();
+        own < if owner.is_some() { T::FOLDS_OF_OWNER_MAX } else { T::FOLDS_MAX }
     }
 
     /// What was only counted for long enough, and how often it happened. Of what goes on the next is due a

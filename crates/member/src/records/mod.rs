@@ -61,8 +61,12 @@ pub struct Record<T> {
 pub(crate) trait Recorded:
     Clone + Serialize + DeserializeOwned + Send + Sync + 'static
 {
-    /// How many kinds of repeats are told apart in a minute, in each part.
+    /// How many kinds of repeats are told apart in a minute, in each part, beside those that have an
+    /// [`owner`](Self::owner).
     const FOLDS_MAX: usize;
+
+    /// The same of each owner.
+    const FOLDS_OF_OWNER_MAX: usize = 0;
 
     /// The parts of its log, as their files are called, without `.0` and `.1`.
     const PARTS: &'static [&'static str];
@@ -78,13 +82,18 @@ pub(crate) trait Recorded:
     /// How its repeats are recorded.
     fn fold(&self) -> Fold;
 
+    /// Whom it is of, where only few can be: each has so many kinds of repeats to itself, whatever others do.
+    fn owner(&self) -> Option<&str> {
+        None
+    }
+
     /// How long it is only counted when it happens again.
     fn pause(&self) -> Duration {
         PAUSE
     }
 
     /// What is counted in its place, where too many kinds of repeats are told apart already; `None` if it
-    /// is recorded by itself all the same.
+    /// is recorded by itself all the same. It has the same owner.
     fn others(&self) -> Option<Self>;
 }
 

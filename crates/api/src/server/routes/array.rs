@@ -1,5 +1,6 @@
 //! `/v1/array`.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
@@ -9,6 +10,7 @@ use member::{ArrayRequest, Request};
 use super::described::{ChangeRefusals, IdempotencyKey, IfMatch, Refusals};
 use super::{Shared, tagged};
 use crate::problem::{Code, Problem};
+use crate::server::admit::Caller;
 use crate::server::body::{Sent, json};
 use crate::server::runs;
 use crate::server::tags::{Kept, Wanted};
@@ -70,8 +72,11 @@ fn check_percents(change: &ArrayChange) -> Result<(), Problem> {
         ChangeRefusals,
     ),
 )]
-pub(super) async fn scrub(State(app): Shared) -> Result<Response, Problem> {
-    accepted(&runs::begin(&app, RunKind::Scrub)?)
+pub(super) async fn scrub(
+    State(app): Shared,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, Problem> {
+    accepted(&runs::begin(&app, RunKind::Scrub, &caller)?)
 }
 
 /// Verify everything
@@ -83,8 +88,11 @@ pub(super) async fn scrub(State(app): Shared) -> Result<Response, Problem> {
         ChangeRefusals,
     ),
 )]
-pub(super) async fn check(State(app): Shared) -> Result<Response, Problem> {
-    accepted(&runs::begin(&app, RunKind::Check)?)
+pub(super) async fn check(
+    State(app): Shared,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, Problem> {
+    accepted(&runs::begin(&app, RunKind::Check, &caller)?)
 }
 
 /// Spread data over all disks
@@ -96,8 +104,11 @@ pub(super) async fn check(State(app): Shared) -> Result<Response, Problem> {
         ChangeRefusals,
     ),
 )]
-pub(super) async fn rebalance(State(app): Shared) -> Result<Response, Problem> {
-    accepted(&runs::begin(&app, RunKind::Rebalance)?)
+pub(super) async fn rebalance(
+    State(app): Shared,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, Problem> {
+    accepted(&runs::begin(&app, RunKind::Rebalance, &caller)?)
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "as the handlers give it")]
