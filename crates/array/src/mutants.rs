@@ -222,6 +222,26 @@ mutants! {
     LeaveAnyway,
     /// Keep a disk that was to leave only once that is on the disks.
     KeepLater,
+    /// Give a chunk what others have of a stripe without comparing that with its checksums.
+    BlindRefresh,
+    /// Count as lost what does not match a checksum before that was looked up anew.
+    BlindLoss,
+    /// Give a new disk zeroes for a block that nobody has, not the mark that it is lost.
+    BareLoss,
+    /// Take for what nobody else has what a disk that missed something holds, whatever that is.
+    BlindStale,
+    /// Heal a block with what another disk or the parity gives, whatever that is.
+    BlindHeal,
+    /// Count a block as repaired without reading it back.
+    BlindRepair,
+    /// Repair a copy in a scrub with what another one has, whatever that is.
+    BlindMend,
+    /// Make a parity anew in a scrub of data that was not compared with its checksums.
+    BlindScrub,
+    /// Repair a block in a scrub with what a parity gives, whatever that is.
+    BlindSolve,
+    /// Change a parity by what a disk has of the old contents without comparing that.
+    BlindChange,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.
