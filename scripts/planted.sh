@@ -128,6 +128,8 @@ BlindScrub     --lib        raid::tests::copies::a_scrub_repairs_nothing
 BlindScrub     --lib        raid::tests::copies::a_scrub_restores
 BlindSolve     --lib        raid::tests::copies::a_scrub_repairs_nothing
 BlindSolve     --lib        raid::tests::copies::a_scrub_restores
+KeepPage       --lib        core::sets::tests::a_copy_of_a_page
+BlindPage      --lib        core::sets::tests::a_page_whose_place
 BlindChange    --lib        raid::tests::updates::a_damaged_block_that_changes
 BusyThoughRan  --test=wire  scarcity::
 OwnKeys        --test=wire  login::a_reflected_challenge_is_refused

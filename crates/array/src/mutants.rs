@@ -240,6 +240,10 @@ mutants! {
     BlindScrub,
     /// Repair a block in a scrub with what a parity gives, whatever that is.
     BlindSolve,
+    /// Leave a copy of a page of a map as it is when it turns out to be wrong.
+    KeepPage,
+    /// Write a page of a map again although its place is another's by now.
+    BlindPage,
     /// Change a parity by what a disk has of the old contents without comparing that.
     BlindChange,
 }
