@@ -130,6 +130,9 @@ BlindSolve     --lib        raid::tests::copies::a_scrub_repairs_nothing
 BlindSolve     --lib        raid::tests::copies::a_scrub_restores
 KeepPage       --lib        core::sets::tests::a_copy_of_a_page
 BlindPage      --lib        core::sets::tests::a_page_whose_place
+NoFill         --lib        journal::tests::a_new_holder_is_filled
+VolatileFill   --lib        journal::tests::a_holder_that_was_filled
+FailedFill     --lib        journal::tests::nobody_is_given_what
 BlindChange    --lib        raid::tests::updates::a_damaged_block_that_changes
 BusyThoughRan  --test=wire  scarcity::
 OwnKeys        --test=wire  login::a_reflected_challenge_is_refused

@@ -244,6 +244,12 @@ mutants! {
     KeepPage,
     /// Write a page of a map again although its place is another's by now.
     BlindPage,
+    /// A disk that becomes a holder of the journal gets nothing of what there is.
+    NoFill,
+    /// Count a holder of the journal as having all before it has that durably.
+    VolatileFill,
+    /// Count a holder as having all of a journal that failed while it was given that.
+    FailedFill,
     /// Change a parity by what a disk has of the old contents without comparing that.
     BlindChange,
 }
