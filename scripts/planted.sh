@@ -133,6 +133,8 @@ BlindPage      --lib        core::sets::tests::a_page_whose_place
 NoFill         --lib        journal::tests::a_new_holder_is_filled
 VolatileFill   --lib        journal::tests::a_holder_that_was_filled
 FailedFill     --lib        journal::tests::nobody_is_given_what
+LoneSlot       --test=array renewed::a_checkpoint_that_one_disk
+LoneWave       --test=array renewed::a_wave_that_one_disk
 BlindChange    --lib        raid::tests::updates::a_damaged_block_that_changes
 BusyThoughRan  --test=wire  scarcity::
 OwnKeys        --test=wire  login::a_reflected_challenge_is_refused

@@ -250,6 +250,10 @@ mutants! {
     VolatileFill,
     /// Count a holder as having all of a journal that failed while it was given that.
     FailedFill,
+    /// A start leaves the newest checkpoint on the disks alone that have it.
+    LoneSlot,
+    /// A start leaves a wave that it does again on the disks alone that have it.
+    LoneWave,
     /// Change a parity by what a disk has of the old contents without comparing that.
     BlindChange,
 }
