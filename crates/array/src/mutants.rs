@@ -256,6 +256,8 @@ mutants! {
     LoneWave,
     /// Change a parity by what a disk has of the old contents without comparing that.
     BlindChange,
+    /// Take blocks that nobody has for zeroes when the rest of their cluster is written elsewhere.
+    BlindMerge,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.
