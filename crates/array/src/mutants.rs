@@ -258,6 +258,12 @@ mutants! {
     BlindChange,
     /// Take blocks that nobody has for zeroes when the rest of their cluster is written elsewhere.
     BlindMerge,
+    /// Keep the errors of a disk that an operator forgives.
+    KeepErrors,
+    /// A disk whose errors are forgiven takes no new chunks.
+    KeepClosed,
+    /// A disk that is added gets nothing of what the others have until somebody asks for that.
+    NoRebalance,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.
