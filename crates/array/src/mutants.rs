@@ -231,11 +231,53 @@ mutants! {
     /// Take what was half done for given when nobody is known to have been sound before.
     NobodySound,
     /// Give up in a merge what a disk has that gives nothing at all for a moment.
-    BlindMerge,
+    HastyMerge,
     /// Keep room for the leaves of maps that an UNMAP has emptied.
     KeepEmptied,
     /// Rely on what holders have got before the labels say that another one is out.
     HastyHolders,
+    /// Give a chunk what others have of a stripe without comparing that with its checksums.
+    BlindRefresh,
+    /// Count as lost what does not match a checksum before that was looked up anew.
+    BlindLoss,
+    /// Give a new disk zeroes for a block that nobody has, not the mark that it is lost.
+    BareLoss,
+    /// Take for what nobody else has what a disk that missed something holds, whatever that is.
+    BlindStale,
+    /// Heal a block with what another disk or the parity gives, whatever that is.
+    BlindHeal,
+    /// Count a block as repaired without reading it back.
+    BlindRepair,
+    /// Repair a copy in a scrub with what another one has, whatever that is.
+    BlindMend,
+    /// Make a parity anew in a scrub of data that was not compared with its checksums.
+    BlindScrub,
+    /// Repair a block in a scrub with what a parity gives, whatever that is.
+    BlindSolve,
+    /// Leave a copy of a page of a map as it is when it turns out to be wrong.
+    KeepPage,
+    /// Write a page of a map again although its place is another's by now.
+    BlindPage,
+    /// A disk that becomes a holder of the journal gets nothing of what there is.
+    NoFill,
+    /// Count a holder of the journal as having all before it has that durably.
+    VolatileFill,
+    /// Count a holder as having all of a journal that failed while it was given that.
+    FailedFill,
+    /// A start leaves the newest checkpoint on the disks alone that have it.
+    LoneSlot,
+    /// A start leaves a wave that it does again on the disks alone that have it.
+    LoneWave,
+    /// Change a parity by what a disk has of the old contents without comparing that.
+    BlindChange,
+    /// Take blocks that nobody has for zeroes when the rest of their cluster is written elsewhere.
+    BlindMerge,
+    /// Keep the errors of a disk that an operator forgives.
+    KeepErrors,
+    /// A disk whose errors are forgiven takes no new chunks.
+    KeepClosed,
+    /// A disk that is added gets nothing of what the others have until somebody asks for that.
+    NoRebalance,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.

@@ -128,7 +128,7 @@ impl Core {
                 if wanted.verifies(&page) {
                     // A disk that missed writes may hold what was there before: a rebuild, which
                     // knows all maps, may take it from there.
-                    if is_bad && !is_stale {
+                    if is_bad && !is_stale && !mutants::is(Mutant::KeepPage) {
                         self.rewrite_page(&set, missing, page).await;
                     }
                     return Some(page);
@@ -147,7 +147,7 @@ impl Core {
         let (slot, block) = missing.page.addr.slot();
         {
             let state = &mut *self.lock();
-            if !state.is_there(missing) {
+            if !state.is_there(missing) && !mutants::is(Mutant::BlindPage) {
                 return;
             }
             // At the first, and at each power of ten: a disk may have many.
@@ -217,22 +217,77 @@ impl From<ReadError> for ArrayError {
 mod tests {
     use block::testing::{Fault, FaultyDisk, Operation, Rule};
     use block::{BlockDevice, BlockError};
+    use ring::Buf;
 
     use super::*;
     use crate::raid::Seat;
     use crate::testing::arrays::{disk, filled_on, on_a_core, set_of};
-    use crate::{DiskId, Level};
+    use crate::tree::PageRef;
+    use crate::{Array, DiskId, Level};
+
+    /// Four disks with a volume.
+    async fn filled() -> (Array, Vec<Arc<FaultyDisk>>) {
+        let disks: Vec<_> = (0..4).map(|_| Arc::new(FaultyDisk::new(disk()))).collect();
+        let devices = disks.iter().map(|disk| Arc::clone(disk) as Arc<dyn BlockDevice>);
+        (filled_on(devices.collect(), Level::Raid1).await.0, disks)
+    }
+
+    /// A page of its map, as somebody asks for it.
+    fn asked(core: &Core) -> Missing {
+        let state = core.lock();
+        let page = state.tables.volumes.values().find_map(|volume| volume.head.root);
+        let page = page.expect("a volume has a map");
+        Missing { page, reader: Arc::clone(state.pages.readers()) }
+    }
+
+    /// What the first member of the set has of a page, and what it has from now on.
+    async fn swap_first(core: &Core, disks: &[Arc<FaultyDisk>], page: PageRef, new: &Page) -> Page {
+        let (set, (slot, block)) = (core.sets.get(page.addr.set()), page.addr.slot());
+        let seat = set.members()[0];
+        let (disk, at) = (&disks[usize::from(seat.disk.0)], set.byte_at(seat, slot, block));
+        let mut before = [0; BLOCK_BYTES];
+        disk.read(at, BLOCK_BYTES).await.unwrap().copy_to(0, &mut before);
+        let mut buf = Buf::alloc(BLOCK_BYTES).unwrap();
+        buf.copy_from_slice(new);
+        disk.write(at, buf.freeze(), WriteFlags::DURABLE).await.unwrap();
+        before
+    }
+
+    #[test]
+    fn a_copy_of_a_page_that_is_wrong_is_written_again() {
+        on_a_core(async {
+            let (array, disks) = filled().await;
+            let (core, missing) = (&array.core, asked(&array.core));
+            let right = swap_first(core, &disks, missing.page, &[0; BLOCK_BYTES]).await;
+            assert!(missing.page.verifies(&right));
+            assert!(core.read_page(&missing).await == Some(right), "others have it");
+            let found = swap_first(core, &disks, missing.page, &right).await;
+            assert!(found == right, "it is as the others");
+        });
+    }
+
+    /// Who asked for it before that reads it from a copy that is not written over yet.
+    #[test]
+    fn a_page_whose_place_is_anothers_by_now_is_not_written_over_that() {
+        on_a_core(async {
+            let (array, disks) = filled().await;
+            let (core, missing) = (&array.core, asked(&array.core));
+            let other: Page = [7; BLOCK_BYTES];
+            let by_now = PageRef { crc: !missing.page.crc, ..missing.page };
+            core.lock().pages.hold(by_now, Arc::new(other));
+            let right = swap_first(core, &disks, missing.page, &other).await;
+            assert!(core.read_page(&missing).await == Some(right));
+            let found = swap_first(core, &disks, missing.page, &other).await;
+            assert!(found == other, "it is the other one's");
+        });
+    }
 
     #[test]
     fn a_page_that_only_a_replacement_has_is_found() {
         on_a_core(async {
-            let disks: Vec<_> = (0..4).map(|_| Arc::new(FaultyDisk::new(disk()))).collect();
-            let devices = disks.iter().map(|disk| Arc::clone(disk) as Arc<dyn BlockDevice>);
-            let (array, _volume) = filled_on(devices.collect(), Level::Raid1).await;
-            let (core, set) = (&array.core, set_of(&array.core, None));
-            let page = core.lock().tables.volumes.values().find_map(|volume| volume.head.root);
-            let page = page.expect("a volume has a map");
-            let missing = Missing { page, reader: Arc::clone(core.lock().pages.readers()) };
+            let (array, disks) = filled().await;
+            let (core, set, missing) = (&array.core, set_of(&array.core, None), asked(&array.core));
+            let page = missing.page;
             assert_eq!(page.addr.set(), set.id());
             let members = set.members();
             let other = (0..4).map(DiskId).find(|id| members.iter().all(|seat| seat.disk != *id));

@@ -82,7 +82,7 @@ impl Fresh {
     pub(super) fn crcs_at(&self, place: Place) -> [u32; CLUSTER_BLOCKS] {
         let mut crcs = crcs_of(place, &self.data);
         for (block, crc) in crcs.iter_mut().enumerate() {
-            if self.poisoned >> block & 1 == 1 {
+            if self.poisoned >> block & 1 == 1 && !mutants::is(Mutant::BlindMerge) {
                 *crc = !*crc;
             }
         }
@@ -205,8 +205,8 @@ impl Core {
                 }
                 // Nor has a disk lost them that gives nothing at all.
                 let set = self.sets.get(old.place.set());
-                let is_blind = mutants::is(Mutant::BlindMerge);
-                if poisoned != 0 && !is_blind && self.is_any_silent(&set).await {
+                let is_hasty = mutants::is(Mutant::HastyMerge);
+                if poisoned != 0 && !is_hasty && self.is_any_silent(&set).await {
                     return Err(ArrayError::Lost);
                 }
             }

@@ -341,7 +341,8 @@ impl Core {
     /// Gives waves to the holders that lack them: if one of them were the only one that had a wave
     /// which is being done again, and went, nobody could end that.
     pub(crate) async fn renew_waves(self: &Arc<Self>, waves: &[Unfinished]) {
-        for Unfinished { wave, lacking } in waves {
+        for Unfinished { wave, lacking } in waves.iter().filter(|_| !mutants::is(Mutant::LoneWave))
+        {
             let bytes = self.encode_wave(wave).await;
             self.give_wave(lacking, self.wave_at(wave.wave), &bytes).await;
         }

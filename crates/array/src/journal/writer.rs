@@ -279,9 +279,13 @@ impl Journal {
     /// Those of the device.
     pub async fn fill(&self, holder: &Holder) -> Result<(), BlockError> {
         let (from, end) = self.begin_to_fill();
-        let copied = self.copy(holder, from, end).await;
+        let copied = match mutants::is(Mutant::NoFill) {
+            true => Ok(()),
+            false => self.copy(holder, from, end).await,
+        };
         // What a journal holds that has failed is not what was answered.
-        let result = copied.and(self.failure().map_or(Ok(()), Err));
+        let failure = self.failure().filter(|_| !mutants::is(Mutant::FailedFill));
+        let result = copied.and(failure.map_or(Ok(()), Err));
         if result.is_ok() {
             self.note_filled(holder.disk, end);
         }
@@ -302,6 +306,9 @@ impl Journal {
             let data = self.image.slice(offset, len as usize);
             holder.device.write(to, data, WriteFlags::VOLATILE).await?;
             at += len;
+        }
+        if mutants::is(Mutant::VolatileFill) {
+            return Ok(());
         }
         holder.device.flush().await
     }

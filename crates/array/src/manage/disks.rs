@@ -62,6 +62,9 @@ impl Array {
             }
             _ => {
                 let id = self.core.adopt(kind, member).await?;
+                if mutants::is(Mutant::NoRebalance) {
+                    return Ok(id);
+                }
                 // It is a member from here on, whether or not data can be moved to it.
                 if let Err(error) = self.core.begin_rebalance().await {
                     tracing::warn!("no data is moved to the new disk: {error}");
@@ -190,14 +193,15 @@ impl Array {
     /// [`ArrayError::NoSuchDisk`].
     pub async fn clear_disk(&self, disk: &str) -> Result<(), ArrayError> {
         let id = self.core.disk_by_name(disk)?;
-        if let Some(disk) = self.core.raid.disks().get(id) {
+        let member = self.core.raid.disks().get(id);
+        if let Some(disk) = member.filter(|_| !mutants::is(Mutant::KeepErrors)) {
             disk.forgive();
         }
         {
             let state = &mut *self.core.lock();
             let leaves = state.tables.leaving.contains(&id) || state.going.contains(&id);
             let stays = !leaves && !state.away.contains_key(&id);
-            if stays {
+            if stays && !mutants::is(Mutant::KeepClosed) {
                 state.space.set_gives(id, Gives::Chunks);
             }
         }

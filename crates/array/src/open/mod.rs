@@ -472,7 +472,7 @@ impl Core {
         slot: &Slot,
         lagging: impl Iterator<Item = &'a DiskId>,
     ) {
-        for disk in lagging {
+        for disk in lagging.filter(|_| !mutants::is(Mutant::LoneSlot)) {
             let Some(member) = self.raid.disks().get(*disk) else { continue };
             let devices = [Arc::clone(member.device())];
             let record = (slot.number, slot.payload.as_slice());

@@ -425,7 +425,8 @@ impl Raid {
                     continue;
                 };
                 let slot = set.shape().slot(stripe, strip);
-                if (Expected { set: set.id(), slot, first: row, crcs: &[crc] }).is_met(block) {
+                let expected = Expected { set: set.id(), slot, first: row, crcs: &[crc] };
+                if expected.is_met(block) || is(Mutant::BlindStale) {
                     found.put(rows, row, block);
                     found.stale |= 1 << row;
                 }

@@ -55,6 +55,13 @@ impl Proof<'static> {
         Self { crcs: NO_CRCS, is_sure: true, is_current: &|| true, is_gone: &|_| false };
 }
 
+impl<'a> Proof<'a> {
+    /// What is compared before a chunk is given it.
+    fn compared(&self) -> Crcs<'a> {
+        if is(Mutant::BlindRefresh) { NO_CRCS } else { self.crcs }
+    }
+}
+
 impl std::fmt::Debug for Proof<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Proof").field("is_sure", &self.is_sure).finish_non_exhaustive()
@@ -245,7 +252,7 @@ impl Raid {
     ) -> Result<(), ReadError> {
         let is_parity = strip >= set.shape().columns();
         let rows = 0..CLUSTER_BLOCKS;
-        let mut wanted = Wanted::any(set, (stripe, strip), rows, proof.crcs);
+        let mut wanted = Wanted::any(set, (stripe, strip), rows, proof.compared());
         wanted.is_computed = is_parity;
         wanted.may_be_stale = proof.is_sure && !is_parity;
         wanted.is_by_parity = set.shape().parity() > 0;
@@ -296,7 +303,7 @@ impl Raid {
         }
         let lost_blocks = fetched.missing.count_ones();
         if set.shape().parity() == 0 && set.level().is_some() {
-            for row in rows_of(fetched.missing) {
+            for row in rows_of(fetched.missing).filter(|_| !is(Mutant::BareLoss)) {
                 let lost = lost_block(set.id(), set.shape().slot(stripe, strip), row);
                 fetched.bytes[row * BLOCK_BYTES..][..BLOCK_BYTES].copy_from_slice(&lost);
             }
@@ -375,6 +382,9 @@ impl Raid {
         missing: u16,
         is_sure: bool,
     ) -> Result<Vec<(usize, usize)>, ReadError> {
+        if !is_sure && is(Mutant::BlindLoss) {
+            return Ok(Vec::new());
+        }
         let Wanted { set, stripe, strip, crcs, is_in_doubt, .. } = *wanted;
         let (columns, parity) = (set.shape().columns(), set.shape().parity());
         let is_live = |column: usize, row: usize| column < columns && crcs(column, row).is_some();

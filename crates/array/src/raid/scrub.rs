@@ -10,7 +10,7 @@ use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, block_checksum};
 
 use super::io::Copy;
 use super::read::{Wanted, lost_block};
-use super::rows::{Crcs, Rows, compute};
+use super::rows::{Crcs, NO_CRCS, Rows, compute};
 use super::set::Set;
 use super::{Raid, ReadError, WriteError};
 
@@ -132,7 +132,8 @@ impl Raid {
                 }
                 let without = Some(copy.disk.id());
                 let rows = row..row + 1;
-                let wanted = Wanted { without, ..Wanted::any(set, (stripe, 0), rows, crcs) };
+                let compared = if is(Mutant::BlindMend) { NO_CRCS } else { crcs };
+                let wanted = Wanted { without, ..Wanted::any(set, (stripe, 0), rows, compared) };
                 let fetched = self.fetch(&wanted).await.map_err(WriteError::Later)?;
                 if fetched.missing != 0 {
                     found.doubt(0, row);
@@ -165,10 +166,14 @@ impl Raid {
         let live = (0..columns).flat_map(|column| ROWS.map(move |row| (column, row)));
         let checked = live.filter(|(column, row)| crcs(*column, *row).is_some());
         found.verified += checked.filter(|(column, row)| is_live(*column, *row)).count() as u32;
-        let rejected = rows.reject_wrong(crcs);
+        let rejected = match is(Mutant::BlindScrub) {
+            true => Vec::new(),
+            false => rows.reject_wrong(crcs),
+        };
+        let compared = if is(Mutant::BlindSolve) { NO_CRCS } else { crcs };
         let mut proving = Vec::new();
         for row in ROWS {
-            let Some(data) = rows.complete(row, crcs) else {
+            let Some(data) = rows.complete(row, compared) else {
                 let is_gone = |column: &usize| rows.block(*column, row).is_none();
                 (0..columns).filter(is_gone).for_each(|column| found.doubt(column, row));
                 continue;
@@ -192,7 +197,7 @@ impl Raid {
         }
         let mut is_durable = false;
         for row in proving {
-            let data = rows.complete(row, crcs).expect("it was complete before");
+            let data = rows.complete(row, compared).expect("it was complete before");
             let data: Vec<&[u8]> = data.iter().map(AsRef::as_ref).collect();
             self.scrub_parity_row(set, row, known, (&rows, &data), (&mut is_durable, found))
                 .await?;

@@ -6,6 +6,7 @@
 use crate::DiskId;
 use crate::core::{Core, State};
 use crate::label::{MemberKind, MemberRecord, MemberState};
+use crate::mutants::{self, Mutant};
 use crate::raid::{Access, Disk};
 use crate::space::Gives;
 
@@ -36,7 +37,8 @@ impl Core {
         for disk in members.into_iter().filter(|disk| !leaving.contains(disk)) {
             let works =
                 self.raid.disks().get(disk).is_some_and(|disk| disk.access() == Access::Full);
-            if works && !state.space.chunks.is_open(disk) {
+            let is_closed = !state.space.chunks.is_open(disk) && !mutants::is(Mutant::KeepClosed);
+            if works && is_closed {
                 state.space.set_gives(disk, Gives::Chunks);
             }
         }

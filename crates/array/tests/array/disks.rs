@@ -325,6 +325,54 @@ fn a_disk_whose_cable_was_mended_is_forgiven() {
     });
 }
 
+/// Its data is on its way to other disks when the cable is mended: what is on its way arrives, but the disk does not
+/// leave, and takes new data as the others do.
+#[test]
+fn a_disk_that_is_forgiven_while_it_is_emptied_stays_and_is_used() {
+    run(async {
+        let shelf = Shelf::new(6, 64);
+        let array = shelf.create(Level::Raid5).await;
+        array.create_volume(spec("v", 128)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        write(&volume, 0, &bytes(16 * MIB, 1)).await;
+        array.checkpoint().await.unwrap();
+        let fault = Fault::Fail(BlockError::Medium { at: 0 });
+        shelf.0[1].inject(Rule::always(Operation::Read, fault).at(CHUNKS_AT..63 << 20));
+        // The others take nothing until it is forgiven, so that it has not left by then.
+        let others = || shelf.0.iter().enumerate().filter(|(disk, _)| *disk != 1);
+        for (_, disk) in others() {
+            disk.inject(Rule::always(Operation::Write, Fault::Hang).at(CHUNKS_AT..63 << 20));
+        }
+        for at in (0..16 * MIB).step_by(16 << 10) {
+            read(&volume, at as u64, 4096).await;
+        }
+        until(&array, "it is emptied", |array| {
+            let disk = array.disks().remove(1);
+            disk.state == DiskState::Suspect
+                && disk.reason.contains("being copied to other disks")
+                && others().any(|(_, disk)| disk.held() > 0)
+        })
+        .await;
+        shelf.0[1].heal();
+        array.clear_disk("disk-1").await.unwrap();
+        for (_, disk) in others() {
+            disk.heal();
+            disk.release();
+        }
+        until(&array, "it is as the others", |array| state(array, 1) == DiskState::Online).await;
+        until(&array, "nothing moves", Array::is_settled).await;
+        let before = array.disks().remove(1);
+        write(&volume, 32 * MIB as u64, &bytes(64 * MIB, 2)).await;
+        array.checkpoint().await.unwrap();
+        let after = array.disks().remove(1);
+        assert!(after.used_bytes > before.used_bytes, "{after:?} after {before:?}");
+        assert_eq!(read(&volume, 0, 16 * MIB).await, bytes(16 * MIB, 1));
+        assert_eq!(read(&volume, 32 * MIB as u64, 64 * MIB).await, bytes(64 * MIB, 2));
+        sound(&array).await;
+        array.close().await.unwrap();
+    });
+}
+
 #[test]
 fn blocks_are_healed_while_a_rebuild_runs() {
     run(async {

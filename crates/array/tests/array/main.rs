@@ -22,6 +22,7 @@ mod membership;
 mod process;
 mod property;
 mod reader;
+mod renewed;
 mod rot;
 mod scrubbed;
 mod snapshots;

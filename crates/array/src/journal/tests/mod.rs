@@ -367,6 +367,39 @@ fn a_new_holder_is_filled() {
 }
 
 #[test]
+fn a_holder_that_was_filled_has_that_when_the_power_goes() {
+    let disks = [TestDisk::new(), TestDisk::new()];
+    let journal = new_journal(&disks[..1]);
+    let mut executor = Executor::default();
+    start(&mut executor, &journal, &Arc::default());
+    for block in 0..300 {
+        write(&journal, block, 1).unwrap();
+    }
+    executor.turn();
+    run(journal.join(&holders(&disks).remove(1))).unwrap();
+    let left = TestDisk::with(disks[1].crash(&mut |_| 0));
+    let (records, scanned) = recover(&[left], Mark::default()).unwrap();
+    assert_eq!((records.len(), scanned.lagging.len()), (300, 0));
+}
+
+/// What it holds was answered with an error, in part: whoever had it would be believed at the next start.
+#[test]
+fn nobody_is_given_what_a_journal_holds_that_has_failed() {
+    let disks = [TestDisk::new(), TestDisk::new()];
+    let journal = new_journal(&disks[..1]);
+    let mut executor = Executor::default();
+    start(&mut executor, &journal, &Arc::default());
+    write(&journal, 1, 1).unwrap();
+    executor.turn();
+    disks[0].set_failing();
+    let ticket = write(&journal, 2, 1).unwrap().ticket;
+    executor.turn();
+    assert!(run(journal.durable(ticket)).is_err());
+    assert!(run(journal.join(&holders(&disks).remove(1))).is_err());
+    assert!(!journal.is_holder(DiskId(1)));
+}
+
+#[test]
 fn the_journal_moves_when_its_only_holder_fails() {
     let disks = [TestDisk::new(), TestDisk::new()];
     let journal = new_journal(&disks[..1]);

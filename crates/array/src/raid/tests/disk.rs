@@ -154,7 +154,12 @@ impl TestDisk {
 
     /// Makes a block zeroes behind everybody's back.
     pub(super) fn blank(&self, at: u64) {
-        self.0.ram.write_now(at, &[0; 4096], WriteFlags::VOLATILE).unwrap().unwrap();
+        self.put(at, &[0; 4096]);
+    }
+
+    /// Overwrites a block behind everybody's back.
+    pub(super) fn put(&self, at: u64, block: &[u8]) {
+        self.0.ram.write_now(at, block, WriteFlags::VOLATILE).unwrap().unwrap();
     }
 
     /// Changes a bit behind everybody's back.

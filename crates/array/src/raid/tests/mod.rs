@@ -1,5 +1,6 @@
 //! Whole sets on disks that fail on order.
 
+mod copies;
 mod disk;
 mod gone;
 mod model;

@@ -7,7 +7,7 @@ use block::BlockDevice;
 use super::*;
 use crate::raid::{Heal, Healed, Scrubbed, WriteError};
 
-fn redundant() -> impl Iterator<Item = (Option<Level>, u16)> {
+pub(super) fn redundant() -> impl Iterator<Item = (Option<Level>, u16)> {
     SETS.into_iter().filter(|set| set.0 != Some(Level::Raid0))
 }
 
