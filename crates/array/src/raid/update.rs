@@ -43,8 +43,7 @@ pub struct Update {
     pub written: u8,
     /// The parities come out of those before, and those were proved by nothing.
     pub is_unproved: bool,
-    /// Columns that nobody could give when the parity was made: it takes them for zeroes, and whoever
-    /// has them lacks the stripe, as the parity is to be made anew of what he has.
+    /// Columns that nobody could give: the parity takes them for zeroes, and whoever has them lacks the stripe.
     pub given_up: u8,
     /// Data and parity, each block at most once.
     pub puts: Vec<Put>,
@@ -121,10 +120,7 @@ impl Raid {
         let shape = set.shape();
         assert!(shape.parity() > 0, "copies are written in place");
         assert!(changes.iter().all(|change| change.column < shape.columns()), "columns of the set");
-        let changes = changes
-            .iter()
-            .map(|change| Ok(Change { data: still_now(&change.data)?, ..change.clone() }));
-        let changes: Vec<Change> = changes.collect::<Result<_, _>>().map_err(later)?;
+        let changes = still_changes(changes)?;
         let _guard = self.locks.lock(set, stripe).await;
         let proofs = self.prove_parity(set, stripe, &changes, crcs).await?;
         let is_proved = proofs.iter().all(|proof| proof.agrees);
@@ -334,8 +330,7 @@ impl Raid {
     /// their disk holds: they are lost, and the parity gives all others.
     ///
     /// # Errors
-    /// When what is needed cannot be read now; [`ReadError::Lost`] when more disks are out, or lack the
-    /// stripe, than the level bears, and what none of the others gives would be given up.
+    /// When what is needed cannot be read now; [`ReadError::Lost`] where more are out than the level bears.
     pub async fn plan_anew(
         &self,
         set: &Set,
@@ -345,10 +340,7 @@ impl Raid {
         crcs: &dyn Fn(usize, usize) -> Option<u32>,
     ) -> Result<Update, ReadError> {
         let shape = set.shape();
-        let changes = changes
-            .iter()
-            .map(|change| Ok(Change { data: still_now(&change.data)?, ..change.clone() }));
-        let changes: Vec<Change> = changes.collect::<Result<_, _>>().map_err(later)?;
+        let changes = still_changes(changes)?;
         let _guard = self.locks.lock(set, stripe).await;
         let changing = changes.iter().fold(0, |mask, change| mask | 1 << change.column);
         let written = live & set.written(stripe) | changing;
@@ -385,7 +377,7 @@ impl Raid {
                 bufs.iter_mut().map(|buf| &mut buf[at.clone()]).collect();
             compute(&data, &mut parities);
         }
-        // A disk that is out, or lacks the stripe only because it was out, may still give what is given up here.
+        // A disk that is out, or lacks the stripe for having been out, may still give that.
         if given_up != 0 && !self.is_final(set, stripe) && !is(Mutant::AnewBeyond) {
             return Err(ReadError::Lost);
         }
@@ -414,8 +406,7 @@ impl Raid {
     /// changes, and it keeps what the parity knows about the other columns: to compute it anew from
     /// a column that is silently damaged would make the damage final. So the other way is
     /// taken only when it reads no more and every block of it can be verified, or when old
-    /// contents are missing. What was `seen` to agree is not read again: a disk may give something else
-    /// the next time.
+    /// contents are missing. What was `seen` to agree is not read again: a disk may give something else.
     async fn new_parity(
         &self,
         (set, stripe): (&Set, u32),
@@ -518,6 +509,12 @@ fn fill_with_zeroes(puts: &mut Vec<Put>, strip: usize) {
         let data = Data::from(&ZEROES[..blocks * BLOCK_BYTES]);
         puts.push(Put { strip, first_block, data });
     }
+}
+
+/// The same changes in memory that stands still.
+fn still_changes(changes: &[Change]) -> Result<Vec<Change>, ReadError> {
+    let still = |change: &Change| Ok(Change { data: still_now(&change.data)?, ..change.clone() });
+    changes.iter().map(still).collect::<Result<_, _>>().map_err(later)
 }
 
 fn later(error: WriteError) -> ReadError {

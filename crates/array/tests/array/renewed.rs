@@ -18,7 +18,7 @@ const CLUSTER: usize = 64 << 10;
 const DISK_MIB: u64 = 32;
 
 async fn label(shelf: &Shelf) -> Label {
-    match array::probe(&*shelf.0[0]).await {
+    match array::probe(&array::RingEnv, &*shelf.0[0]).await {
         Ok(Found::Label { label, .. }) => *label,
         other => panic!("no label: {other:?}"),
     }

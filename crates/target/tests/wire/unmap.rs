@@ -83,7 +83,8 @@ impl BlockDevice for Costly {
         std::thread::sleep(LOOK_TIME);
         self.extents.fetch_add(1, Ordering::Relaxed);
         let number = at / EXTENT_BYTES;
-        let state = if number % 2 == 0 { ExtentState::Mapped } else { ExtentState::Deallocated };
+        let state =
+            if number.is_multiple_of(2) { ExtentState::Mapped } else { ExtentState::Deallocated };
         IoFuture::ready(Ok(Extent { len_bytes: (number + 1) * EXTENT_BYTES - at, state }))
     }
 }
