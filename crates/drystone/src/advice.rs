@@ -263,6 +263,7 @@ impl Advised for StartError {
             }
             Self::Absent { why: Absence::Disk(error), .. } => return error.advice(),
             Self::Absent { .. }
+            | Self::SilentDisk(_)
             | Self::Open { .. }
             | Self::Erase { .. }
             | Self::CoreEnded

@@ -18,7 +18,7 @@ use crate::journal::{Holder, HolderFailed};
 use crate::label::{self, ChangeId, Label, LabelError, MemberKind, MemberState, Since};
 use crate::membership::{Event, LabelChange, Refusal, Step, journal_successors};
 use crate::mutants::{self, Mutant};
-use crate::raid::{Access, Disk, DiskFailed, is_passing};
+use crate::raid::{Access, Disk, DiskFailed, Set, is_passing};
 use crate::space::Gives;
 
 /// Disks that hold journal and checkpoints, if there are so many.
@@ -181,7 +181,8 @@ impl Core {
                 set.mark_stale(stripe, disk);
             }
         }
-        self.raid.take_halves_back(disk);
+        let has_seat = |set: Arc<Set>| set.seats().iter().any(|seat| seat.disk == disk);
+        self.raid.take_halves_back(disk, &|set| self.sets.find(set).is_some_and(has_seat));
         for set in self.sets.all() {
             set.take_back(disk);
             if member.access() == Access::None {

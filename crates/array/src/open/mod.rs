@@ -76,7 +76,7 @@ impl Default for OpenOptions {
 }
 
 /// So long a disk may take to say what it is: as long as the kernel gives one command to a SCSI disk. One that takes
-/// longer is as good as not there; when it answers again, it comes back like one that was unplugged.
+/// longer is as good as not there; when it answers again, somebody gives it to the array like one that was unplugged.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a disk is, for `disk list` and the like; writes nothing.

@@ -141,18 +141,19 @@ impl Raid {
         self.half.lock().retain(|at, kept| !kept.is_given || !halves.contains(at));
     }
 
-    /// A disk is out: what it took may be gone, and it is to get it once more.
-    pub fn take_halves_back(&self, disk: DiskId) {
+    /// A disk is out, with chunks in the sets that `is_on` names: what it took may be gone, and it is to get
+    /// it once more.
+    pub fn take_halves_back(&self, disk: DiskId, is_on: &dyn Fn(SetId) -> bool) {
         if is(Mutant::EarlyForget) {
             return;
         }
         let mut halves = self.half.lock();
         // Of whom nobody was sound it is not known here who took it.
-        let had = halves.values_mut().filter(|kept| {
+        let had = halves.iter_mut().filter(|(at, kept)| {
             let is_unknown = kept.sound.is_empty() && !is(Mutant::NobodySound);
-            is_unknown || kept.sound.iter().any(|seat| seat.disk == disk)
+            is_unknown && is_on(at.0) || kept.sound.iter().any(|seat| seat.disk == disk)
         });
-        had.for_each(|kept| kept.is_given = false);
+        had.for_each(|(_, kept)| kept.is_given = false);
     }
 
     /// An update has been done to its end: what was to be given before is not needed by anybody, and what

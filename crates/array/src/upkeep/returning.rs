@@ -26,8 +26,9 @@ const ANSWER: Duration = Duration::from_millis(100);
 const STAY: Duration = Duration::from_secs(10 * 60);
 /// How often the pause before the next return doubles: to over an hour.
 const DOUBLINGS_MAX: u32 = 10;
-/// The same while a volume is set aside, as disks are out: to less than a minute.
-const DOUBLINGS_WAITING: u32 = 3;
+/// The same while a volume is set aside, as disks are out. It comes to more than [`GRACE`](super::GRACE): a checkpoint
+/// that waits for a disk which was in a moment ago must find an end although that one comes and goes.
+const DOUBLINGS_WAITING: u32 = 4;
 
 /// That a disk came back, and how often before it had not stayed.
 #[derive(Debug, Clone, Copy)]
@@ -418,6 +419,7 @@ mod tests {
         (0..40).for_each(|_| _ = pause(second(2100)));
         assert_eq!(pause(second(2100)), 5 << DOUBLINGS_MAX, "and not for ever");
         let next = Return::next(last, second(2100), DOUBLINGS_WAITING);
-        assert_eq!(next, second(2100 + 40), "while a volume waits for it");
+        assert_eq!(next, second(2100 + 80), "while a volume waits for it");
+        assert!(next - second(2100) > super::super::GRACE, "a checkpoint has gone on by then");
     }
 }

@@ -7,7 +7,7 @@
 //! ```
 
 use array::label::{Found, erase};
-use array::{Array, CreateOptions, Level, RingEnv, probe};
+use array::{Array, ArrayError, CreateOptions, Level, RingEnv, probe};
 use group::words::counted;
 use std::fs;
 use std::path::PathBuf;
@@ -149,6 +149,11 @@ async fn undo(seen: &[Seen], files: &mut NewFiles, remembered: &mut Remembered, 
     let mut labelled = 0;
     for seen in seen {
         let found = probe(&RingEnv, &*seen.member.device).await;
+        if matches!(found, Err(ArrayError::Silent { .. })) {
+            // What it has nobody knows: the array may be there, and the next start says.
+            tracing::warn!("disk {} does not answer: all labels stay", seen.member.name);
+            return files.keep();
+        }
         let is_last = |generation: u64| generation > 0;
         labelled += usize::from(
             matches!(found, Ok(Found::Label { label, .. }) if is_last(label.generation)),

@@ -26,6 +26,12 @@ pub enum StartError {
         /// Why it is not there.
         why: Absence,
     },
+    /// A disk does not answer, and the array was to be opened without what is missing.
+    #[error(
+        "disk '{0}' does not answer, and may have what would be given up without it; take it out of the machine if it is \
+         gone for good"
+    )]
+    SilentDisk(String),
     /// A disk that was named holds something else.
     #[error("'{name}' holds {what}")]
     Foreign {
@@ -98,6 +104,13 @@ pub enum StartError {
     /// The member is gone.
     #[error("the member has ended")]
     Ended,
+}
+
+impl Absence {
+    /// It is there, and says nothing: that is not as good as gone.
+    pub(super) fn is_silence(&self) -> bool {
+        matches!(self, Self::Unreadable(ArrayError::Silent { .. }))
+    }
 }
 
 /// Why a disk is not there.

@@ -188,6 +188,11 @@ async fn usual_disks(make: &Make, remembered: &Remembered) -> Result<Vec<MemberD
 
 async fn open_found(disks: Disks, make: &Make, tell: Tells<'_>) -> Result<Opened, StartError> {
     let Disks { seen, absent, new, meters } = disks;
+    // With that word the newest that others have is given up for good.
+    let silent = absent.iter().find(|(_, why)| make.accept_missing && why.is_silence());
+    if let Some((disk, _)) = silent {
+        return Err(StartError::SilentDisk(disk.name()));
+    }
     let why_absent = absent.iter().map(|(disk, why)| (disk.name(), why.to_string())).collect();
     let mut missing = Vec::new();
     for (disk, why) in absent {
@@ -236,4 +241,30 @@ pub async fn open_existing(disks: Vec<Member>, options: OpenOptions) -> Result<A
 
 fn names(disks: &[MemberDisk]) -> Vec<String> {
     disks.iter().map(MemberDisk::name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_given_up_beside_a_disk_that_does_not_answer() {
+        let test = async {
+            let silent = MemberDisk::at(Path::new("/dev/silent"));
+            let why = Absence::Unreadable(ArrayError::Silent { seconds: 30 });
+            let disks = Disks { absent: vec![(silent, why)], ..Disks::default() };
+            let make = Make {
+                raid: None,
+                disks: Vec::new(),
+                journals: Vec::new(),
+                accept_missing: true,
+                data: PathBuf::new(),
+            };
+            let refused = open_found(disks, &make, &|_| ()).await.expect_err("it may know more");
+            assert!(matches!(&refused, StartError::SilentDisk(disk) if disk == "/dev/silent"));
+        };
+        ring::block_on(&ring::CoreConfig::default(), test).expect("a core");
+    }
 }

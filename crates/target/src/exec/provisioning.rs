@@ -61,13 +61,18 @@ pub(super) async fn unmap(task: &Rc<Task>) -> Outcome {
 /// One step at a time at each unit: a thousand of them at one place would wait for each other at the disk,
 /// where no abort finds them and each holds memory, long after their host has gone.
 async fn turn_of(task: &Task) -> Option<Guard<IpAddr>> {
+    turn_at(task, &task.place.unit.long_work).await
+}
+
+/// The same for work of one kind.
+async fn turn_at(task: &Task, turns: &Turns<IpAddr>) -> Option<Guard<IpAddr>> {
     let peer = task.conn().peer.ip();
     pieces::next(peer).await;
     let address = share::network(peer);
     if mutants::is(Mutant::AllAtOnce) {
         return Some(Turns::default().take(address).await);
     }
-    match first(task.place.unit.long_work.take(address), task.wait_aborted()).await {
+    match first(turns.take(address), task.wait_aborted()).await {
         Either::Left(turn) => (!task.is_aborted()).then_some(turn),
         Either::Right(()) => None,
     }
@@ -179,10 +184,13 @@ async fn lba_runs(task: &Task, lba: u64, runs_max: usize) -> Result<Vec<LbaRun>,
         }
         step = step.filter(|(_, began)| began.elapsed() < WALK_TIME);
         if step.is_none() && !mutants::is(Mutant::WholeWalk) {
-            let Some(turn) = turn_of(task).await else { return Err(Outcome::Aborted) };
+            let turn = turn_at(task, &unit.walks).await;
+            let Some(turn) = turn else { return Err(Outcome::Aborted) };
             step = Some((turn, Instant::now()));
         }
-        let extent = unit.device.extent(unit.bytes_of(at)).await;
+        // A page of the map may be on a disk that does not answer.
+        let looked = first(unit.device.extent(unit.bytes_of(at)), task.wait_aborted()).await;
+        let Either::Left(extent) = looked else { return Err(Outcome::Aborted) };
         let extent = extent.map_err(|error| failed(unit, error, Doing::Reading))?;
         let blocks = extent.len_bytes / u64::from(unit.block_bytes);
         let state = match extent.state {

@@ -141,12 +141,14 @@ impl NoPlace {
     /// What it is told (RFC 7143 §11.13.5): whether trying again helps.
     const fn status(&self) -> LoginStatus {
         match self {
-            Self::InUse(_) | Self::NotAdmitted | Self::OtherUser => {
-                LoginStatus::AUTHORIZATION_FAILURE
-            }
-            Self::TsihTaken | Self::Replaced | Self::Gone | Self::Hangs | Self::NotNow => {
-                LoginStatus::SERVICE_UNAVAILABLE
-            }
+            Self::InUse(_) | Self::NotAdmitted => LoginStatus::AUTHORIZATION_FAILURE,
+            // The session may be of a host that is lost and was given another user since: it ends in time.
+            Self::TsihTaken
+            | Self::Replaced
+            | Self::Gone
+            | Self::Hangs
+            | Self::NotNow
+            | Self::OtherUser => LoginStatus::SERVICE_UNAVAILABLE,
         }
     }
 

@@ -55,6 +55,8 @@ pub(crate) struct Unit {
     store: Arc<dyn UnitStore>,
     /// Long work at its disk that costs hosts next to nothing.
     pub(crate) long_work: Turns<IpAddr>,
+    /// Looks through its map, which cost hosts nothing either and must not wait for writes.
+    pub(crate) walks: Turns<IpAddr>,
     /// Changes of its reservations that wait, and who makes one.
     pub(crate) reserving: Reserving,
     /// Copy tokens for its blocks. Whatever changes a block says so first.
@@ -152,6 +154,7 @@ impl Unit {
             name: spec.name.clone(),
             store: home.store.clone(),
             long_work: Turns::default(),
+            walks: Turns::default(),
             reserving: Reserving::default(),
             tokens: Arc::default(),
             records: StdMutex::default(),

@@ -8,8 +8,8 @@ use iscsi::pdu::LogoutReason;
 use target::{Access, AccessRule};
 
 use crate::common::{
-    ByHand, Connection, IQN, Login, NoLogin, Rig, UNAUTHORIZED, UNPROVED, WHERE, WHO, access,
-    as_user, at, config, host, ram, set_access, target_of, user, wait_until,
+    ByHand, Connection, IQN, Login, NoLogin, Rig, UNAUTHORIZED, UNAVAILABLE, UNPROVED, WHERE, WHO,
+    access, as_user, at, config, host, ram, set_access, target_of, user, wait_until,
 };
 
 /// A server of one target with these rules, on two cores.
@@ -141,7 +141,7 @@ fn each_connection_and_each_successor_of_a_session_proves_itself() {
     first.expect_alive();
     // Another user, whom the rules let in, is not the one whose session it is.
     let other = login.clone().from(2).proving("bob");
-    assert_eq!(refused(other.joining(&first, 1)), Some(UNAUTHORIZED));
+    assert_eq!(refused(other.joining(&first, 1)), Some(UNAVAILABLE));
     let mut second = login.joining(&first, 1).connect(portal).unwrap();
     second.expect_alive();
     let mut anew = login.connect(portal).unwrap();
@@ -161,7 +161,7 @@ fn a_session_is_of_the_user_that_began_it() {
     first.take_attentions(0);
     // As one more connection, as the successor of one, and as that of the session.
     for other in [eve.joining(&first, 1), eve.joining(&first, 0), eve.clone()] {
-        assert_eq!(refused(&other), Some(UNAUTHORIZED));
+        assert_eq!(refused(&other), Some(UNAVAILABLE));
     }
     first.expect_alive();
     assert_eq!(rig.server().sessions(), 1);
@@ -170,7 +170,7 @@ fn a_session_is_of_the_user_that_began_it() {
     let mut free = unproved.connect(portal).unwrap();
     free.take_attentions(0);
     for other in [proved.joining(&free, 1), proved.clone()] {
-        assert_eq!(refused(&other), Some(UNAUTHORIZED));
+        assert_eq!(refused(&other), Some(UNAVAILABLE));
     }
     free.expect_alive();
     // Its own user goes on, and who has logged out is in nobody's way.

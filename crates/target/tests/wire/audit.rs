@@ -10,8 +10,8 @@ use target::{
 };
 
 use crate::common::{
-    Command, Connection, IQN, Login, Rig, UNAUTHORIZED, UNPROVED, access, config, host,
-    mode_select, mode_sense, pattern, ram, set_access, test_unit_ready, wait_until,
+    Command, Connection, IQN, Login, Rig, UNAUTHORIZED, UNAVAILABLE, UNPROVED, access, config,
+    host, mode_select, mode_sense, pattern, ram, set_access, test_unit_ready, wait_until,
 };
 
 /// Keeps what it hears.
@@ -85,7 +85,7 @@ fn logins_refusals_and_ends_are_heard() {
     let mut free = Login::new("free").connect(rig.portal()).unwrap();
     assert!(matches!(record.next(), Happened::LoggedIn { .. }));
     let other = Login::new("free").proving("alice");
-    assert_eq!(other.connect(rig.portal()).err(), Some(UNAUTHORIZED));
+    assert_eq!(other.connect(rig.portal()).err(), Some(UNAVAILABLE));
     let (who, why, reason) = refused();
     assert_eq!((who.chap_user.as_deref(), why), (Some("alice"), RefusalKind::NotAuthorized));
     assert!(reason.contains("another CHAP user"), "{reason}");

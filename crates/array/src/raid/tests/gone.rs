@@ -345,7 +345,7 @@ fn a_disk_that_was_given_its_part_and_went_out_again_gets_it_once_more() {
             assert_eq!(seat, refuses);
             rig.disks[refuses].flip(at + 100);
             rig.set.mark_stale(1, DiskId(refuses as u16));
-            rig.raid.take_halves_back(DiskId(refuses as u16));
+            rig.raid.take_halves_back(DiskId(refuses as u16), &|_| true);
             assert!(rig.raid.has_half(SET, 1), "it is to be given again");
             let set_of = |_| Some(Arc::clone(&rig.set));
             assert_eq!(rig.raid.given_halves(&set_of), [], "no record may say that it has it");
@@ -758,7 +758,9 @@ fn what_nobody_was_sound_for_is_given_when_all_have_their_parts() {
         assert_eq!(rig.raid.end_half(&rig.set, 1, &nobody).await, Ok(()));
         let set_of = |_| Some(Arc::clone(&rig.set));
         assert_eq!(rig.raid.given_halves(&set_of), [], "he lacks something yet");
-        rig.raid.take_halves_back(DiskId(refuses as u16));
+        rig.raid.take_halves_back(DiskId(3), &|_| false);
+        assert!(!rig.raid.has_half(rig.set.id(), 1), "a disk of others took nothing");
+        rig.raid.take_halves_back(DiskId(refuses as u16), &|_| true);
         assert!(rig.raid.has_half(rig.set.id(), 1), "and may lose it again");
         let new = crcs(rig.set.shape().slot(1, 0), 4, &[4711])[0];
         let known = |column: usize, row: usize| {

@@ -8,6 +8,7 @@ use target::{Access, AccessRule};
 use super::{Login, NoLogin, Rig, on_core};
 
 pub(crate) const UNAUTHORIZED: NoLogin = NoLogin::Refused(LoginStatus::AUTHORIZATION_FAILURE);
+pub(crate) const UNAVAILABLE: NoLogin = NoLogin::Refused(LoginStatus::SERVICE_UNAVAILABLE);
 pub(crate) const UNPROVED: NoLogin = NoLogin::Refused(LoginStatus::AUTHENTICATION_FAILURE);
 
 pub(crate) fn user(name: &str) -> Credentials {

@@ -11,7 +11,9 @@ mod queues;
 mod rig;
 mod store;
 
-pub(crate) use access::{UNAUTHORIZED, UNPROVED, access, as_user, at, host, set_access, user};
+pub(crate) use access::{
+    UNAUTHORIZED, UNAVAILABLE, UNPROVED, access, as_user, at, host, set_access, user,
+};
 pub(crate) use by_hand::{ByHand, WHERE, WHO};
 pub(crate) use cdb::*;
 pub(crate) use connection::{Broken, Connection, Got, Pdu};
