@@ -69,9 +69,7 @@ impl Core {
             }
         }
     }
-}
 
-impl Core {
     /// What was refused without having begun stands in the redo area all the same. Later waves say that nothing of it
     /// is to be done: what is done to its stripe after it knows nothing of it.
     fn keep_refused(

@@ -37,10 +37,11 @@ impl Half {
         if !self.sound.is_empty() || is(Mutant::NobodySound) {
             return self.sound.contains(&seat);
         }
-        let strips = self.update.puts.iter().map(|put| put.strip);
-        strips.into_iter().any(|strip| {
-            set.holders(self.update.stripe, strip).iter().any(|holder| holder.seat == seat)
-        })
+        let holds = |put: &Put| {
+            let holders = set.holders(self.update.stripe, put.strip);
+            holders.iter().any(|holder| holder.seat == seat)
+        };
+        self.update.puts.iter().any(holds)
     }
 }
 

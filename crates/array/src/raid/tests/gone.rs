@@ -205,9 +205,7 @@ fn a_parity_that_was_made_without_a_column_is_made_anew_after_a_crash_too() {
         let known =
             |column: usize, row: usize| (column != 0 || row != 4).then(|| all(column, row))?;
         let proof = Proof { crcs: &known, is_sure: true, ..Proof::NOTHING };
-        for _ in 0..2 {
-            rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
-        }
+        rig.refresh_twice(proof).await;
         assert_eq!(rig.set.stale(1), 0);
         rig.lose(&away);
         rig.expect(1, 1, &cluster(11)).await;
@@ -729,9 +727,7 @@ fn what_too_few_disks_give_for_now_is_not_given_up() {
         let anew = rig.raid.plan_anew(&rig.set, 1, &changes, 0b10, &known).await;
         assert_eq!(anew.unwrap_err(), ReadError::Lost);
         let proof = Proof { crcs: &known, is_sure: true, ..Proof::NOTHING };
-        for _ in 0..2 {
-            rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
-        }
+        rig.refresh_twice(proof).await;
         rig.expect(1, 1, &cluster(11)).await;
     });
 }
@@ -767,9 +763,7 @@ fn what_nobody_was_sound_for_is_given_when_all_have_their_parts() {
             if (column, row) == (0, 4) { Some(new) } else { all(column, row) }
         };
         let proof = Proof { crcs: &known, is_sure: true, ..Proof::NOTHING };
-        for _ in 0..2 {
-            rig.raid.refresh_stripe(&rig.set, 1, proof).await.unwrap();
-        }
+        rig.refresh_twice(proof).await;
         assert_eq!(rig.set.stale(1), 0);
         rig.set.flush_begins();
         rig.set.flush_ends();
