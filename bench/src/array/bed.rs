@@ -9,22 +9,32 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::member::Member;
 use super::sheet::Line;
-use crate::adapter::{Service, Site, serve};
+use crate::adapter::{Adapter, Running, Service, Site, serve};
 use crate::cli::ArrayArgs;
-use crate::initiator::{Route, Url, prepare};
+use crate::initiator::{Route, Url, load, prepare};
+use crate::load::{Order, Plan};
 use crate::machine::{Child, Pinned, sample};
-use crate::suite::{Row, Scratch, measure};
+use crate::suite::{Row, Scratch, measure, row};
 
 const IQN: &str = "iqn.2026-11.dev.drystone:bench";
+/// How a disk is read once from end to end, and the time for that.
+const THROUGH: Row = row("through", "read through", 100, Order::Sequential, 256 << 10, (16, 1));
+const THROUGH_MAX: Duration = Duration::from_secs(120);
+/// What counts of each run with `--long`.
+const LONG: Duration = Duration::from_secs(600);
 
 /// How it is done.
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) program: PathBuf,
+    /// An older binary, to compare with.
+    pub(super) before: Option<PathBuf>,
     pub(super) rounds: u32,
     warmup: Duration,
     pub(super) measure: Duration,
     pub(super) quick: bool,
+    /// Whether a part that looks for what is rare takes the time for it.
+    long: bool,
     /// A tmpfs.
     disks: PathBuf,
     /// On a real disk.
@@ -50,19 +60,29 @@ impl Settings {
             "{} is not there: cargo build --release -p drystone, or --drystone PATH",
             args.drystone.display()
         );
+        if let Some(before) = &args.before {
+            ensure!(before.is_file(), "--before: {} is not there", before.display());
+        }
         let (rounds, seconds, warmup) = if args.quick { (1, 1.0, 0.3) } else { (3, 4.0, 1.0) };
         Ok(Self {
             program: args.drystone.clone(),
+            before: args.before.clone(),
             rounds: args.rounds.unwrap_or(rounds),
             warmup: Duration::from_secs_f64(warmup),
             measure: Duration::from_secs_f64(args.seconds.unwrap_or(seconds)),
             quick: args.quick,
+            long: args.long,
             disks: args.disks.clone(),
             scratch: args.scratch.clone(),
             port: args.port,
             server_core: args.server_core,
             client_core: args.client_core,
         })
+    }
+
+    /// Rounds, and what counts of each run, where what is rare is looked for.
+    pub(super) fn endurance(&self) -> (u32, Duration) {
+        if self.long { (1, LONG) } else { (self.rounds, self.measure) }
     }
 
     pub(super) fn method(&self) -> String {
@@ -127,6 +147,11 @@ impl<'a> Bed<'a> {
         self.memory.directory(name)
     }
 
+    /// Gives the memory of all directories back; what served from them has ended.
+    pub(super) fn clear_memory(&self) -> Result<()> {
+        self.memory.clear()
+    }
+
     /// A directory of its own on a real disk.
     pub(super) fn on_disk(&self, name: &str) -> Result<PathBuf> {
         self.disk.directory(name)
@@ -167,8 +192,30 @@ impl<'a> Bed<'a> {
 
     /// `drystone up` with these disks.
     pub(super) fn up(&self, name: &str, disks: &[String], more: &[&str]) -> Result<Member> {
-        Member::start(&self.settings.program, self.site(name)?, disks, more, self.stop)
-            .with_context(|| format!("drystone up ({name})"))
+        self.up_of(&self.settings.program, name, disks, more)
+    }
+
+    /// The same, of this binary.
+    pub(super) fn up_of(
+        &self,
+        program: &Path,
+        name: &str,
+        disks: &[String],
+        more: &[&str],
+    ) -> Result<Member> {
+        Member::start(program, self.site(name)?, disks, more, self.stop)
+            .with_context(|| format!("{} up ({name})", program.display()))
+    }
+
+    /// A target of others, whose disk is a file of this size in `directory`.
+    pub(super) fn start(
+        &self,
+        adapter: &dyn Adapter,
+        directory: PathBuf,
+        disk_bytes: u64,
+    ) -> Result<Box<dyn Running>> {
+        let site = Site { directory, disk_bytes, ..self.site(adapter.name())? };
+        adapter.start(&site, self.stop)
     }
 
     /// Writes all that will be used, so that nobody reads holes.
@@ -179,22 +226,52 @@ impl<'a> Bed<'a> {
             .with_context(|| format!("filling {}", entrant.name))
     }
 
+    /// Reads all that will be used once, from end to end.
+    pub(super) fn read_through(&self, entrant: &Entrant) -> Result<()> {
+        let _pinned = Pinned::to_core(self.settings.client_core)?;
+        let ios = entrant.area_bytes / u64::from(THROUGH.io_bytes);
+        let plan = THROUGH.plan(entrant.area_bytes, Duration::ZERO, THROUGH_MAX);
+        let plan = Plan { ios_max: Some(ios), ..plan };
+        let route = Route { url: entrant.url.clone(), congestion: None };
+        let report = load(&route, &plan, self.stop, &mut |_| {})
+            .with_context(|| format!("reading {}", entrant.name))?;
+        let failure = report.first_error.as_deref().unwrap_or("no reason given");
+        ensure!(report.errors == 0, "reading {} failed: {failure}", entrant.name);
+        ensure!(report.ios >= ios, "reading {} took longer than {THROUGH_MAX:?}", entrant.name);
+        Ok(())
+    }
+
     /// All works by all entrants, who take turns: each round begins with another one.
     ///
     /// # Errors
     /// Only a signal; what goes wrong with an entrant is noted in its line.
     pub(super) fn turns(&self, works: &[Row], entrants: &[Entrant]) -> Result<Vec<Line>> {
+        self.turns_of(works, entrants, (self.settings.rounds, self.settings.measure))
+    }
+
+    /// The same, with so many rounds, and so much of each run that counts.
+    ///
+    /// # Errors
+    /// As [`Bed::turns`].
+    pub(super) fn turns_of(
+        &self,
+        works: &[Row],
+        entrants: &[Entrant],
+        (rounds, length): (u32, Duration),
+    ) -> Result<Vec<Line>> {
+        let times = (self.settings.warmup, length);
         let mut lines: Vec<Line> = Vec::new();
         for work in works {
             for entrant in entrants {
                 lines.push(Line::new(work.title, &entrant.name));
             }
         }
-        for round in 0..self.settings.rounds as usize {
+        for round in 0..rounds as usize {
             for (row, work) in works.iter().enumerate() {
                 for turn in 0..entrants.len() {
                     let index = (round + turn) % entrants.len();
-                    self.one(work, &entrants[index], &mut lines[row * entrants.len() + index])?;
+                    let line = &mut lines[row * entrants.len() + index];
+                    self.timed(work, &entrants[index], times, line)?;
                 }
             }
         }
@@ -210,10 +287,6 @@ impl<'a> Bed<'a> {
         line: &mut Line,
     ) -> Result<()> {
         self.timed(work, entrant, (Duration::from_millis(50), length), line)
-    }
-
-    fn one(&self, work: &Row, entrant: &Entrant, line: &mut Line) -> Result<()> {
-        self.timed(work, entrant, (self.settings.warmup, self.settings.measure), line)
     }
 
     fn timed(

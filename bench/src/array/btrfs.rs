@@ -1,5 +1,7 @@
 //! What a user could do here instead: a file on btrfs, behind the same iSCSI server.
 
+use std::path::Path;
+
 use anyhow::{Context, Result};
 
 use super::bed::{Bed, Entrant, Export};
@@ -71,7 +73,7 @@ pub(super) fn run(bed: &Bed<'_>, part: &mut Part) -> Result<()> {
 
 /// # Errors
 /// Why there is no btrfs here, and what would help.
-fn usable() -> Result<()> {
+pub(super) fn usable() -> Result<()> {
     tool("mkfs.btrfs", &["--version"]).context("install btrfs-progs")?;
     // A kernel that has it as a module only says so once it is loaded.
     let known =
@@ -87,7 +89,20 @@ fn usable() -> Result<()> {
 
 fn other(bed: &Bed<'_>, data: &str, metadata: &str, size_bytes: u64) -> Result<Other> {
     let directory = bed.in_memory(&format!("btrfs-{data}"))?;
-    let loops = Loops::new(&directory, DISKS, DISK_BYTES)?;
+    let mount = file_system(&directory, data, metadata, DISK_BYTES)?;
+    let image = mount.path().join("disk.img");
+    let spec = format!("file:{}:{}M", image.display(), size_bytes >> 20);
+    Ok(Other { export: bed.export(&format!("btrfs-{data}"), &spec)?, _mount: mount })
+}
+
+/// A new btrfs with these profiles over six loop devices, mounted below `directory`.
+pub(super) fn file_system(
+    directory: &Path,
+    data: &str,
+    metadata: &str,
+    disk_bytes: u64,
+) -> Result<Mount> {
+    let loops = Loops::new(directory, DISKS, disk_bytes)?;
     let mut arguments = vec!["--quiet", "--force", "--data", data, "--metadata", metadata];
     arguments.extend(loops.devices().iter().map(String::as_str));
     tool("mkfs.btrfs", &arguments)?;
@@ -98,10 +113,7 @@ fn other(bed: &Bed<'_>, data: &str, metadata: &str, size_bytes: u64) -> Result<O
     let at = directory.join("mounted");
     std::fs::create_dir(&at)?;
     let first = loops.devices()[0].clone();
-    let mount = Mount::new(&first, at, loops)?;
-    let image = mount.path().join("disk.img");
-    let spec = format!("file:{}:{}M", image.display(), size_bytes >> 20);
-    Ok(Other { export: bed.export(&format!("btrfs-{data}"), &spec)?, _mount: mount })
+    Mount::new(&first, at, loops)
 }
 
 /// Our volume, and what it stands on. The server ends before its devices go.

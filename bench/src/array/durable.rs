@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::bed::{Bed, files};
+use super::member::Member;
 use super::sheet::{Line, Part};
 use crate::load::Order;
 use crate::suite::{Row, median, row};
 
-const WRITES: Row =
+pub(super) const WRITES: Row =
     row("4k-write-32", "4 KiB random durable write, depth 32", 0, Order::Random, 4096, (32, 1));
 const BURST: Row = row(
     "4k-write-burst",
@@ -28,7 +29,8 @@ const BURST_LENGTH: Duration = Duration::from_millis(250);
 const BLOCK_BYTES: usize = 4096;
 /// Sparse: the journal is as long as the disks' size allows.
 const DISK_BYTES: u64 = 32 << 30;
-const LEVELS: [(&str, &str); 3] = [("raid10", "RAID 10"), ("raid5", "RAID 5"), ("raid6", "RAID 6")];
+pub(super) const LEVELS: [(&str, &str); 3] =
+    [("raid10", "RAID 10"), ("raid5", "RAID 5"), ("raid6", "RAID 6")];
 const DISKS: usize = 6;
 const BURST_BYTES: u64 = 128 << 20;
 const LOG_BYTES: u64 = 128 << 20;
@@ -41,18 +43,11 @@ const ASKED_LEVELS: f64 = 0.8;
 pub(super) fn run(bed: &Bed<'_>, part: &mut Part) -> Result<()> {
     let size_bytes: u64 = if bed.settings.quick { 128 << 20 } else { 512 << 20 };
     let directory = bed.on_disk("durable")?;
-    let journal = directory.join("journal");
-    part.note(
-        "The journal is a file on a real disk, the disks are files on a tmpfs; the journal's ring \
-         is 256 MiB long.",
-    );
-    let more = ["--journal".to_owned(), format!("{}:1G", journal.display())];
-    let disks = files(&bed.in_memory("durable")?, DISKS, DISK_BYTES);
+    let member = member(bed, "durable", part)?;
     part.note(
         "The log: one thread appends to a file on that disk, which was written before so that \
          nothing but the data has to be synced, and calls fdatasync after each append.",
     );
-    let member = bed.up("durable", &disks, &more.each_ref().map(String::as_str))?;
     let mut entrants = Vec::new();
     for (level, _) in LEVELS {
         let entrant = member.volume(level, size_bytes, level)?;
@@ -82,6 +77,16 @@ pub(super) fn run(bed: &Bed<'_>, part: &mut Part) -> Result<()> {
     }
     drop(member);
     bursts(bed, part)
+}
+
+/// A member whose journal is on a real disk.
+pub(super) fn member(bed: &Bed<'_>, name: &str, part: &mut Part) -> Result<Member> {
+    part.note(
+        "The journal is a file on a real disk, the disks are files on a tmpfs; the journal's ring \
+         is 256 MiB long.",
+    );
+    let more = format!("--journal={}:1G", bed.on_disk(name)?.join("journal").display());
+    bed.up(name, &files(&bed.in_memory(name)?, DISKS, DISK_BYTES), &[&more])
 }
 
 /// What the journal alone takes: each level on a member of its own, whose journal is empty.

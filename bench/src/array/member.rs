@@ -61,11 +61,27 @@ impl Member {
             .with_context(|| format!("the answer to drystone {}", arguments.join(" ")))
     }
 
+    /// What is known of a volume.
+    pub(super) fn show(&self, volume: &str) -> Result<Value> {
+        self.ask(&["volume", "show", volume])
+    }
+
     /// Makes a volume and says how to reach it.
     pub(super) fn volume(&self, name: &str, size_bytes: u64, level: &str) -> Result<Entrant> {
+        self.volume_with(name, size_bytes, level, &[])
+    }
+
+    /// The same, with more options.
+    pub(super) fn volume_with(
+        &self,
+        name: &str,
+        size_bytes: u64,
+        level: &str,
+        more: &[&str],
+    ) -> Result<Entrant> {
         let size = format!("{}M", size_bytes >> 20);
-        self.ask(&["volume", "create", name, &size, "--raid", level])?;
-        let shown = self.ask(&["volume", "show", name])?;
+        self.ask(&[&["volume", "create", name, &size, "--raid", level], more].concat())?;
+        let shown = self.show(name)?;
         let Some(iqn) = shown["iqn"].as_str() else {
             bail!("`volume show --json` names no iqn: {shown}")
         };

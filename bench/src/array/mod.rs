@@ -5,6 +5,8 @@
 
 mod bed;
 mod btrfs;
+mod cache;
+mod column;
 mod durable;
 mod loops;
 mod member;
@@ -14,6 +16,7 @@ mod sequential;
 mod sheet;
 #[cfg(test)]
 mod tests;
+mod writes;
 
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -31,12 +34,14 @@ const CONGESTION: &str = "cubic";
 /// A question: its name on the command line, for people, and how to answer it.
 type Question = (&'static str, &'static str, fn(&Bed<'_>, &mut Part) -> Result<()>);
 
-const QUESTIONS: [Question; 5] = [
+const QUESTIONS: [Question; 7] = [
     ("memory", "4 KiB random reads: RAID over memory against one file in memory", memory::run),
     ("sequential", "256 KiB sequential: a volume against the sum of its disks", sequential::run),
     ("durable", "4 KiB random durable writes: a volume against one log", durable::run),
+    ("writes", "4 KiB random durable writes: the slowest answers", writes::run),
     ("rebuild", "Rebuild of one of twelve disks", rebuild::run),
     ("btrfs", "Side by side with btrfs over loop devices", btrfs::run),
+    ("cache", "Reads that are in memory, and reads that are not", cache::run),
 ];
 
 /// `array`: answers the questions and writes the sheet.
@@ -68,6 +73,10 @@ pub(crate) fn array(args: &ArrayArgs, stop: &AtomicBool) -> Result<ExitCode> {
             part.trouble = Some(format!("{error:#}"));
         }
         sheet.parts.push(part);
+        // Its servers have ended: the next part may have the memory of their disks.
+        if let Err(error) = bed.clear_memory() {
+            eprintln!("{key}: {error:#}");
+        }
     }
     sheet.write(&args.out)?;
     crate::say(&sheet.marks_text())?;

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
+use super::column::{Column, USUAL};
 use crate::machine::Facts;
 use crate::report::{Mark, Verdict};
 use crate::suite::{Run, median};
@@ -30,6 +31,16 @@ pub(super) struct Part {
     pub(super) marks: Vec<Mark>,
     /// Why there is no more of it.
     pub(super) trouble: Option<String>,
+    /// What its table shows of each line.
+    #[serde(skip)]
+    pub(super) columns: &'static [Column],
+}
+
+/// What a ratio has to be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Asked {
+    AtLeast(f64),
+    AtMost(f64),
 }
 
 /// All runs of one entrant at one work.
@@ -46,6 +57,11 @@ impl Line {
         Self { work, entrant: entrant.to_owned(), runs: Vec::new(), failures: Vec::new() }
     }
 
+    /// Whether no I/O of any run failed.
+    pub(super) fn is_sound(&self) -> bool {
+        self.runs.iter().all(|run| run.errors == 0)
+    }
+
     fn middle(&self, figure: impl Fn(&Run) -> f64) -> Option<f64> {
         median(self.runs.iter().map(figure))
     }
@@ -53,7 +69,15 @@ impl Line {
 
 impl Part {
     pub(super) fn new(key: &'static str, title: &'static str) -> Self {
-        Self { key, title, notes: Vec::new(), lines: Vec::new(), marks: Vec::new(), trouble: None }
+        Self {
+            key,
+            title,
+            notes: Vec::new(),
+            lines: Vec::new(),
+            marks: Vec::new(),
+            trouble: None,
+            columns: USUAL,
+        }
     }
 
     pub(super) fn note(&mut self, text: impl Into<String>) {
@@ -67,9 +91,13 @@ impl Part {
         entrant: &str,
         figure: impl Fn(&Run) -> f64,
     ) -> Option<f64> {
-        let line = self.lines.iter().find(|line| line.work == work && line.entrant == entrant)?;
-        let sound = line.runs.iter().all(|run| run.errors == 0);
-        sound.then(|| line.middle(figure)).flatten()
+        let line = self.line(work, entrant)?;
+        line.is_sound().then(|| line.middle(figure)).flatten()
+    }
+
+    /// All runs of `entrant` at `work`.
+    pub(super) fn line(&self, work: &str, entrant: &str) -> Option<&Line> {
+        self.lines.iter().find(|line| line.work == work && line.entrant == entrant)
     }
 
     /// Notes whether `found` is at least `asked` times `of`.
@@ -81,11 +109,31 @@ impl Part {
         asked: f64,
         unit: &str,
     ) {
+        self.compare(title, (found, of), Asked::AtLeast(asked), unit);
+    }
+
+    /// Notes whether the first figure is to the second as asked.
+    pub(super) fn compare(
+        &mut self,
+        title: impl Into<String>,
+        (found, of): (Option<f64>, Option<f64>),
+        asked: Asked,
+        unit: &str,
+    ) {
         let outcome = found.zip(of).map(|(found, of)| {
             let ratio = found / of;
-            (ratio >= asked, format!("{ratio:.2} ({found:.0} of {of:.0} {unit})"))
+            // What must stay below something is a cost of a few microseconds.
+            let (met, digits) = match asked {
+                Asked::AtLeast(least) => (ratio >= least, 0),
+                Asked::AtMost(most) => (ratio <= most, 2),
+            };
+            (met, format!("{ratio:.2} ({found:.digits$} of {of:.digits$} {unit})"))
         });
-        self.marks.push(Mark::new(format!("{}: at least {asked}", title.into()), outcome));
+        let asked = match asked {
+            Asked::AtLeast(least) => format!("at least {least}"),
+            Asked::AtMost(most) => format!("at most {most}"),
+        };
+        self.marks.push(Mark::new(format!("{}: {asked}", title.into()), outcome));
     }
 }
 
@@ -170,24 +218,14 @@ impl Part {
             line!(out, "- **Not measured: {trouble}**");
         }
         if !self.lines.is_empty() {
-            line!(out, "\n| work | entrant | IOPS | MB/s | p50 us | p99 us | server CPU us/IO |");
-            line!(out, "|---|---|--:|--:|--:|--:|--:|");
+            let titles: Vec<&str> = self.columns.iter().map(|column| column.title).collect();
+            line!(out, "\n| work | entrant | {} |", titles.join(" | "));
+            line!(out, "|---|---|{}", "--:|".repeat(titles.len()));
         }
         for line in &self.lines {
-            let show = |figure: &dyn Fn(&Run) -> f64, digits: usize| {
-                line.middle(figure).map_or("-".into(), |value| format!("{value:.digits$}"))
-            };
-            line!(
-                out,
-                "| {} | {} | {} | {} | {} | {} | {} |",
-                line.work,
-                line.entrant,
-                show(&|run| run.iops, 0),
-                show(&|run| run.mb_per_s, 1),
-                show(&|run| run.latency_us_p50.unwrap_or(f64::NAN), 0),
-                show(&|run| run.latency_us_p99.unwrap_or(f64::NAN), 0),
-                show(&|run| run.target_cpu_us_per_io, 2)
-            );
+            let figures = self.columns.iter().map(|column| column.text(&line.runs));
+            let figures = figures.collect::<Vec<_>>().join(" | ");
+            line!(out, "| {} | {} | {figures} |", line.work, line.entrant);
         }
         for line in self.lines.iter().filter(|line| !line.failures.is_empty()) {
             line!(out, "\n{}, {}: {}", line.work, line.entrant, line.failures.join("; "));

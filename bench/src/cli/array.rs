@@ -9,12 +9,16 @@ use super::parse_seconds;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   drystone-bench array
-  drystone-bench array --quick --parts memory,rebuild")]
+  drystone-bench array --quick --parts memory,rebuild
+  drystone-bench array --parts cache --before ~/old/drystone
+          Reads that miss, beside those of an older drystone
+  drystone-bench array --parts writes --long
+          Ten minutes of writes to each RAID level")]
 pub(crate) struct ArrayArgs {
     /// One short round, with smaller volumes
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Only these parts: memory, sequential, durable, rebuild, btrfs
+    /// Only these parts: memory, sequential, durable, writes, rebuild, btrfs, cache
     #[arg(long, value_delimiter = ',')]
     pub(crate) parts: Vec<String>,
     /// Rounds; each runs every entrant of a part once
@@ -26,6 +30,12 @@ pub(crate) struct ArrayArgs {
     /// The drystone binary
     #[arg(long, default_value = "target/release/drystone")]
     pub(crate) drystone: PathBuf,
+    /// Let each level of the part `writes` run once, for 600 seconds
+    #[arg(long)]
+    pub(crate) long: bool,
+    /// An older drystone binary: the part `cache` compares reads that miss with its reads
+    #[arg(long)]
+    pub(crate) before: Option<PathBuf>,
     /// Where disks in memory are made: a tmpfs
     #[arg(long, default_value = "/dev/shm")]
     pub(crate) disks: PathBuf,

@@ -98,6 +98,8 @@ struct Engine<'a, W> {
     tally: Tally,
     phase: Phase,
     now: Instant,
+    /// When the measured part began, once it has.
+    measure_started: Instant,
     submitted: u64,
     done: Vec<Completion>,
     receive: Vec<u8>,
@@ -149,6 +151,7 @@ impl<'a, W: Wire> Engine<'a, W> {
             connections,
             phase: Phase::Warmup,
             now,
+            measure_started: now,
             submitted: 0,
             done: Vec::new(),
             receive: vec![0; RECEIVE_BYTES],
@@ -157,7 +160,6 @@ impl<'a, W: Wire> Engine<'a, W> {
 
     fn run(&mut self, stop: &AtomicBool, edge: &mut dyn FnMut(Edge)) -> Result<()> {
         let mut deadline = Instant::now() + self.plan.warmup;
-        let mut measure_started = deadline;
         let (mut cpu_before, mut waited_before) = (Duration::ZERO, Duration::ZERO);
         for index in 0..self.connections.len() {
             self.fill(index);
@@ -182,14 +184,14 @@ impl<'a, W: Wire> Engine<'a, W> {
                     edge(Edge::Start);
                     self.phase = Phase::Measure;
                     waited_before = thread_waited();
-                    (measure_started, cpu_before) = (Instant::now(), thread_cpu());
-                    self.now = measure_started;
+                    (self.measure_started, cpu_before) = (Instant::now(), thread_cpu());
+                    self.now = self.measure_started;
                     deadline = self.now + self.plan.measure;
                 }
                 Phase::Measure if self.now >= deadline || (enough && self.idle()) => {
                     self.tally.client_cpu = thread_cpu().saturating_sub(cpu_before);
                     self.tally.client_waited = thread_waited().saturating_sub(waited_before);
-                    self.tally.elapsed = self.now - measure_started;
+                    self.tally.elapsed = self.now - self.measure_started;
                     edge(Edge::End);
                     self.phase = Phase::Drain;
                     deadline = Instant::now() + DRAIN_MAX;
@@ -247,16 +249,19 @@ impl<'a, W: Wire> Engine<'a, W> {
             return Ok(());
         }
         self.now = Instant::now();
+        if self.phase == Phase::Measure {
+            self.tally.answered_at(self.now - self.measure_started);
+        }
         for completion in self.done.drain(..) {
             let started = connection
                 .started
                 .get(completion.tag as usize)
                 .with_context(|| format!("answer to a tag never sent: {}", completion.tag))?;
-            // What completes while draining took part of its time outside the measurement.
-            if self.phase != Phase::Drain {
-                self.tally.complete(index, self.now - *started, completion.failure);
-            } else if completion.failure.is_some() {
-                self.tally.errors += 1;
+            let latency = self.now - *started;
+            if self.phase == Phase::Drain {
+                self.tally.complete_late(latency, completion.failure.is_some());
+            } else {
+                self.tally.complete(index, latency, completion.failure);
             }
             connection.free.push(completion.tag);
         }

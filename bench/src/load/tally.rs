@@ -13,6 +13,10 @@ const LATENCY_NS_MAX: u64 = 60_000_000_000;
 pub(crate) struct Tally {
     /// Latencies of all completed I/Os, in nanoseconds.
     pub(crate) latency_ns: Histogram<u64>,
+    /// The longest of them, and of those that were under way at the end.
+    latency_max: Duration,
+    /// For each second of the measured part, up to the last completion, whether anything completed.
+    busy_seconds: Vec<bool>,
     /// I/Os completed by each session.
     pub(crate) per_session: Vec<u64>,
     /// I/Os that ended in anything but GOOD with all their data.
@@ -38,6 +42,8 @@ impl Tally {
             .expect("1 ns to 1 min at 3 digits is a valid range");
         Self {
             latency_ns,
+            latency_max: Duration::ZERO,
+            busy_seconds: Vec::new(),
             per_session: vec![0; sessions],
             errors: 0,
             first_error: None,
@@ -52,6 +58,8 @@ impl Tally {
     /// Forgets everything (the end of the warm-up).
     pub(crate) fn reset(&mut self) {
         self.latency_ns.reset();
+        self.latency_max = Duration::ZERO;
+        self.busy_seconds.clear();
         self.per_session.fill(0);
         // Errors of the warm-up stay: a run that had any is not a good run.
         self.sends = 0;
@@ -63,10 +71,34 @@ impl Tally {
         let ns = u64::try_from(latency.as_nanos()).unwrap_or(LATENCY_NS_MAX);
         self.latency_ns.saturating_record(ns.max(1));
         self.per_session[session] += 1;
+        self.latency_max = self.latency_max.max(latency);
         if let Some(failure) = failure {
             self.errors += 1;
             self.first_error.get_or_insert(failure);
         }
+    }
+
+    /// Counts what was under way when the measured part ended: it is none of its I/Os, for part of
+    /// its time lies behind the end, but whoever waited for it has waited.
+    pub(crate) fn complete_late(&mut self, latency: Duration, failed: bool) {
+        self.latency_max = self.latency_max.max(latency);
+        self.errors += u64::from(failed);
+    }
+
+    /// Notes that something completed this long after the begin of the measured part.
+    pub(crate) fn answered_at(&mut self, since_start: Duration) {
+        let second = since_start.as_secs() as usize;
+        if self.busy_seconds.len() <= second {
+            self.busy_seconds.resize(second + 1, false);
+        }
+        self.busy_seconds[second] = true;
+    }
+
+    /// Whole seconds of the measured part in which nothing completed.
+    fn silent_seconds(&self) -> u64 {
+        let whole = self.elapsed.as_secs() as usize;
+        let busy = self.busy_seconds.iter().take(whole).filter(|&&busy| busy).count();
+        (whole - busy) as u64
     }
 
     /// I/Os completed.
@@ -94,6 +126,8 @@ impl Tally {
             latency_us_p50: quantile(0.50),
             latency_us_p99: quantile(0.99),
             latency_us_p999: quantile(0.999),
+            latency_us_max: us(self.latency_max.as_nanos() as f64),
+            silent_seconds: self.silent_seconds(),
             client_cpu_us_per_io: per_io(self.client_cpu.as_secs_f64() * 1e6),
             client_core: self.client_cpu.as_secs_f64() / seconds,
             client_waited: self.client_waited.as_secs_f64() / seconds,
@@ -128,6 +162,10 @@ pub(crate) struct LoadReport {
     pub(crate) latency_us_p99: f64,
     /// 99.9th percentile.
     pub(crate) latency_us_p999: f64,
+    /// The longest latency, of what was still under way at the end too.
+    pub(crate) latency_us_max: f64,
+    /// Whole seconds in which nothing completed.
+    pub(crate) silent_seconds: u64,
     /// CPU time of the client per I/O.
     pub(crate) client_cpu_us_per_io: f64,
     /// Share of one core that the client used, 0 to 1.
@@ -149,7 +187,7 @@ impl LoadReport {
     pub(crate) fn to_text(&self) -> String {
         let mut text = format!(
             "{:.0} IOPS, {:.1} MB/s, {} I/Os in {:.2} s, {} errors\n\
-             latency us: mean {:.1}, p50 {:.1}, p99 {:.1}, p99.9 {:.1}\n\
+             latency us: mean {:.1}, p50 {:.1}, p99 {:.1}, p99.9 {:.1}, longest {:.1}\n\
              client: {:.3} us per I/O, {:.0} % of its core; per I/O {:.3} sends, {:.3} receives\n",
             self.iops,
             self.mb_per_s,
@@ -160,6 +198,7 @@ impl LoadReport {
             self.latency_us_p50,
             self.latency_us_p99,
             self.latency_us_p999,
+            self.latency_us_max,
             self.client_cpu_us_per_io,
             self.client_core * 100.0,
             self.sends_per_io,
@@ -171,6 +210,9 @@ impl LoadReport {
                 self.sessions,
                 self.session_share_min * 100.0
             ));
+        }
+        if self.silent_seconds > 0 {
+            text.push_str(&format!("{} whole seconds without an answer\n", self.silent_seconds));
         }
         if let Some(error) = &self.first_error {
             text.push_str(&format!("first error: {error}\n"));

@@ -179,9 +179,33 @@ fn tally_reports_rates_shares_and_quantiles() {
     assert!((report.latency_us_p99 - 99.0).abs() < 0.2);
     assert!((report.client_cpu_us_per_io - 3.0).abs() < 1e-9);
     assert!((report.session_share_min - 0.5).abs() < 1e-9);
+    assert!((report.latency_us_max - 100.0).abs() < 1e-9);
     assert!(report.to_text().contains("first error: sense"));
     let back: LoadReport = serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
     assert_eq!(back, report);
+}
+
+#[test]
+fn tally_knows_the_longest_answer_and_the_seconds_without_one() {
+    let mut tally = Tally::new(1);
+    let ms = Duration::from_millis;
+    tally.complete(0, ms(900), None);
+    tally.answered_at(ms(100));
+    tally.reset();
+    for at in [50, 990, 3200, 4001, 6100] {
+        tally.complete(0, ms(2), None);
+        tally.answered_at(ms(at));
+    }
+    tally.elapsed = ms(6150);
+    let report = tally.report(4096);
+    // Seconds 0, 3 and 4 of six had answers; second 6 is not whole, the warm-up does not count.
+    assert_eq!((report.ios, report.silent_seconds), (5, 3));
+    assert!((report.latency_us_max - 2000.0).abs() < 1e-9);
+    assert!(report.to_text().contains("3 whole seconds without an answer"));
+    tally.complete_late(ms(700), true);
+    let report = tally.report(4096);
+    assert_eq!((report.ios, report.errors), (5, 1), "what is late is none of the I/Os");
+    assert!((report.latency_us_max - 700_000.0).abs() < 1e-9, "but somebody waited for it");
 }
 
 #[test]

@@ -112,6 +112,13 @@ impl Scratch {
             .with_context(|| format!("create {}", directory.display()))?;
         Ok(directory)
     }
+
+    /// Removes all that was made in it.
+    pub(crate) fn clear(&self) -> Result<()> {
+        std::fs::remove_dir_all(&self.root)
+            .and_then(|()| std::fs::create_dir_all(&self.root))
+            .with_context(|| format!("clear {}", self.root.display()))
+    }
 }
 
 impl Drop for Scratch {

@@ -63,6 +63,15 @@ pub(crate) struct Run {
     pub(crate) latency_us_p50: Option<f64>,
     /// 99th percentile.
     pub(crate) latency_us_p99: Option<f64>,
+    /// 99.9th percentile; reports of earlier days do not tell.
+    #[serde(default)]
+    pub(crate) latency_us_p999: Option<f64>,
+    /// The longest, of what was still under way at the end too.
+    #[serde(default)]
+    pub(crate) latency_us_max: Option<f64>,
+    /// Whole seconds in which nothing was answered.
+    #[serde(default)]
+    pub(crate) silent_seconds: Option<u64>,
     /// CPU time of the target per I/O, user and system.
     pub(crate) target_cpu_us_per_io: f64,
     /// CPU time of the client per I/O.
@@ -150,6 +159,9 @@ impl Cell {
             latency_us_mean: maybe(|run| run.latency_us_mean),
             latency_us_p50: maybe(|run| run.latency_us_p50),
             latency_us_p99: maybe(|run| run.latency_us_p99),
+            latency_us_p999: maybe(|run| run.latency_us_p999),
+            latency_us_max: self.runs.iter().filter_map(|run| run.latency_us_max).reduce(f64::max),
+            silent_seconds: self.runs.iter().filter_map(|run| run.silent_seconds).max(),
             target_cpu_us_per_io: middle(|run| run.target_cpu_us_per_io)?,
             client_cpu_us_per_io: middle(|run| run.client_cpu_us_per_io)?,
             target_core: middle(|run| run.target_core)?,

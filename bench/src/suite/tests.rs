@@ -93,3 +93,17 @@ fn scratch_space_is_gone_at_the_end() {
     assert_eq!(std::fs::read_dir(&root).unwrap().count(), 0);
     std::fs::remove_dir_all(&root).unwrap();
 }
+
+#[test]
+fn a_scratch_that_is_cleared_can_be_used_again() {
+    let parent = std::env::temp_dir().join(format!("drystone-scratch-{}", std::process::id()));
+    let scratch = Scratch::new(&parent).unwrap();
+    let file = scratch.directory("one").unwrap().join("disk");
+    std::fs::write(&file, "data").unwrap();
+    scratch.clear().unwrap();
+    assert!(!file.exists());
+    std::fs::write(scratch.directory("one").unwrap().join("other"), "data").unwrap();
+    drop(scratch);
+    assert_eq!(std::fs::read_dir(&parent).unwrap().count(), 0);
+    std::fs::remove_dir_all(&parent).unwrap();
+}

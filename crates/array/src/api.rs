@@ -34,6 +34,14 @@ pub struct VolumeSpec {
     pub cache: Cache,
     /// What sequential reads fetch ahead; 0 for none, `None` for the default.
     pub read_ahead_bytes: Option<u32>,
+    /// Whether what is read of it may be kept in memory.
+    #[serde(default = "yes")]
+    pub cached: bool,
+}
+
+/// What holds where an older build says nothing.
+fn yes() -> bool {
+    true
 }
 
 /// How a volume, snapshot or disk set does.
@@ -85,6 +93,15 @@ pub struct VolumeInfo {
     pub origin: Option<String>,
     /// When it was made.
     pub created_unix_seconds: u64,
+    /// Whether what is read of it and of its snapshots may be kept in memory.
+    #[serde(default = "yes")]
+    pub cached: bool,
+    /// Blocks of 4 KiB of it and of its snapshots that were in memory when hosts read them, since the array was opened.
+    #[serde(default)]
+    pub cache_hits: u64,
+    /// And those that had to be read from disks.
+    #[serde(default)]
+    pub cache_misses: u64,
 }
 
 /// What hosts may do with a snapshot.
@@ -263,6 +280,25 @@ pub struct ArrayInfo {
     /// What has stood still for ten seconds or more, and what it waits for; one sentence each.
     #[serde(default)]
     pub stalls: Vec<String>,
+    /// What the cache of blocks holds, and how it does.
+    #[serde(default)]
+    pub cache_memory: CacheFigures,
+}
+
+/// The cache of verified blocks of volumes. Hits, misses and evictions count blocks of 4 KiB since the array was
+/// opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheFigures {
+    /// Memory that it takes now.
+    pub bytes: u64,
+    /// Memory that it may take now.
+    pub bytes_max: u64,
+    /// Blocks that were in memory when hosts read them.
+    pub hits: u64,
+    /// Blocks that had to be read from disks.
+    pub misses: u64,
+    /// Blocks that made room for others.
+    pub evicted: u64,
 }
 
 /// Space for volumes of a level, as hosts count it: without copies and parity.
@@ -329,6 +365,8 @@ pub struct ArrayFigures {
     pub journal_writes: Latency,
     /// How long these took to make them durable, where that needs a flush.
     pub journal_flushes: Latency,
+    /// The cache of blocks of volumes.
+    pub block_cache: CacheFigures,
 }
 
 /// What operators set for the whole array.

@@ -1,6 +1,7 @@
 //! One member's disks: RAID sets over chunks, thin volumes, snapshots, checksums, scrub, rebuild.
 
 pub mod api;
+mod cache;
 pub mod checkpoint;
 mod checksum;
 mod core;

@@ -278,6 +278,12 @@ mutants! {
     KeepClosed,
     /// A disk that is added gets nothing of what the others have until somebody asks for that.
     NoRebalance,
+    /// What is in memory of blocks stays when they are written, and counts whatever their checksums.
+    KeepEnded,
+    /// What was read beside a write is kept in memory.
+    LateKeep,
+    /// Blocks that nobody has are kept in memory as what a merge made of them.
+    KeepPoison,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.

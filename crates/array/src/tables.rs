@@ -78,6 +78,7 @@ pub(crate) struct Snapshot {
 /// 2. At most one version is partly deleted (cursor above 0).
 /// 3. A version's epoch is above its parent's.
 /// 4. A view has the snapshot that it belongs to as its parent, and no other view has it.
+/// 5. What is in `uncached` is a key of `volumes`, and no view.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Tables {
     pub(crate) volumes: BTreeMap<VersionId, Volume>,
@@ -88,6 +89,9 @@ pub(crate) struct Tables {
     pub(crate) settings: Settings,
     /// Data is being moved until all disks are equally full.
     pub(crate) rebalancing: bool,
+    /// Volumes of which nothing is kept in memory. The record has it behind all else: older builds know nothing of it.
+    #[serde(skip)]
+    pub(crate) uncached: BTreeSet<VersionId>,
 }
 
 impl Tables {
@@ -107,6 +111,13 @@ impl Tables {
     pub(crate) fn views(&self) -> HashMap<VersionId, VersionId> {
         let volumes = self.volumes.iter();
         volumes.filter_map(|(id, volume)| Some((volume.view_of?, *id))).collect()
+    }
+
+    /// Whether what is read of a volume may be kept in memory. What hosts wrote to a snapshot is as the volume of that.
+    pub(crate) fn is_cached(&self, id: VersionId) -> bool {
+        let viewed = self.volumes.get(&id).and_then(|volume| volume.view_of);
+        let snapshot = viewed.and_then(|id| self.versions.get(&id)?.snapshot.as_ref());
+        !self.uncached.contains(&snapshot.map_or(id, |snapshot| snapshot.volume))
     }
 
     /// Snapshots of a volume that can be asked for, oldest first.
@@ -219,6 +230,10 @@ impl Tables {
             let Some(snapshot) = volume.view_of else { continue };
             assert_eq!(volume.head.parent, Some(snapshot), "invariant 4: it begins with it");
             assert!(viewed.insert(snapshot), "invariant 4: one view of a snapshot");
+        }
+        for id in &self.uncached {
+            let volume = self.volumes.get(id).expect("invariant 5: it is of a volume");
+            assert!(volume.view_of.is_none(), "invariant 5: views are as their volumes");
         }
         let begun = self.versions.values().filter(|v| v.deleting_from_leaf > Some(0));
         assert!(begun.count() <= 1, "invariant 2: one deletion at a time");

@@ -128,6 +128,7 @@ impl Advised for RequestError {
             | Self::Kept(_)
             | Self::NoRoomBeside { .. }
             | Self::Spec(_)
+            | Self::CacheMemory(_)
             | Self::SanitizeUnknown { .. }
             | Self::SnapshotKept(_)
             | Self::NotServed { .. }

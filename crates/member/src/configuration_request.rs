@@ -60,6 +60,8 @@ pub struct VolumeChange {
     pub size_bytes: Option<u64>,
     /// What sequential reads fetch ahead.
     pub read_ahead_bytes: Option<u32>,
+    /// Whether what is read of it may be kept in memory.
+    pub cached: Option<bool>,
     /// What is set for it.
     pub set: VolumeSet,
 }

@@ -24,6 +24,7 @@ mod life;
 pub mod lock;
 mod login_request;
 mod logs;
+pub mod memory;
 mod meters;
 mod mutants;
 mod names;

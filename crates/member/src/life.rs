@@ -20,7 +20,7 @@ use crate::opening::{self, Make, Notice, Opened, StartError, Tell};
 use crate::reply::Answer;
 use crate::request::Request;
 use crate::running::places::Places;
-use crate::running::{Asker, Member, RequestError, watch};
+use crate::running::{Asker, CacheLimit, Member, RequestError, watch};
 use crate::schedules::{self, Runner};
 use crate::serving::Serving;
 use crate::settings::{ArrayUnits, Hosts, MemberSettings, Published, Unlisted};
@@ -252,7 +252,8 @@ async fn begin(opening: Opening, targets: Targets, published: Published) -> Resu
         prefix,
         Places::new(data, damage.into_iter().chain(found_wrong).collect()),
     );
-    let member = Rc::new(Member::new(array, serving, (settings, unlisted), known, events));
+    let limit = CacheLimit::new(make.cache_bytes);
+    let member = Rc::new(Member::new(array, serving, (settings, unlisted), known, (limit, events)));
     member.take_identity().await;
     member.settle().await;
     schedules::adopt(&member).await;

@@ -6,6 +6,7 @@ use crate::access_request::{AccessRequest, ChapRequest, PolicyRequest};
 use crate::configuration_request::ConfigurationRequest;
 use crate::destination_request::DestinationRequest;
 use crate::login_request::{AccountRequest, TokenRequest};
+use crate::memory::CacheMemory;
 use crate::schedule_request::ScheduleRequest;
 
 /// One request. What each is answered with stands behind the arrow, nothing where there is none.
@@ -66,6 +67,8 @@ pub enum VolumeRequest {
     SetReadAhead { name: String, bytes: u32 },
     /// Let hosts of several names in at the same time, or one → [`super::reply::Volume`].
     SetShared { name: String, shared: bool },
+    /// Whether what is read of it may be kept in memory → [`super::reply::Volume`].
+    SetCached { name: String, cached: bool },
     /// → [`super::reply::Reservations`].
     Reservations { name: String },
     /// End all reservations, and tell the hosts that were registered → [`super::reply::Reservations`].
@@ -141,8 +144,14 @@ pub enum ArrayRequest {
     Scrub,
     /// → what runs in the background.
     Jobs,
-    /// Change what is set for the whole array → the array.
-    Set(SettingsChange),
+    /// Change what is set for the whole array, and how much memory the cache of blocks has until the member
+    /// stops → the array.
+    Set {
+        /// What the array remembers.
+        settings: SettingsChange,
+        /// What it does not; `None` leaves it as it is.
+        cache_memory: Option<CacheMemory>,
+    },
     /// Verify everything → a report.
     Check,
     /// Spread data over all disks; ends when it is done.
@@ -183,6 +192,7 @@ impl VolumeRequest {
             | Self::SetOnline { name, .. }
             | Self::SetReadAhead { name, .. }
             | Self::SetShared { name, .. }
+            | Self::SetCached { name, .. }
             | Self::Reservations { name }
             | Self::ClearReservations { name }
             | Self::Delete { name }

@@ -148,6 +148,7 @@ pub(crate) fn volume(name: &str) -> VolumeSpec {
         block_bytes: 512,
         cache: Cache::Durable,
         read_ahead_bytes: None,
+        cached: true,
     }
 }
 
@@ -181,6 +182,7 @@ fn opening(home: &Path, (data, units): (&Path, Arc<ArrayUnits>), events: EventLo
             journals: Vec::new(),
             accept_missing: false,
             data: data.to_owned(),
+            cache_bytes: crate::memory::LEAST_BYTES,
         },
         prefix: None,
         units,

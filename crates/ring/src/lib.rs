@@ -10,9 +10,10 @@
 //!
 //! [`UblkControl`] and [`UblkQueue`] make block devices of the kernel that a core serves.
 //!
-//! Memory for I/O is taken from the core's pool ([`Buf`]) or shared by all cores ([`Region`]) and
-//! passed on by reference as [`Data`]. What the kernel works on is owned by the core until the
-//! kernel is done with it, so that every future may be dropped at any time.
+//! Memory for I/O is taken from the core's pool ([`Buf`]) or shared by all cores ([`Region`], and
+//! buffers of a [`SharedPool`]) and passed on by reference as [`Data`]. What the kernel works on is
+//! owned by the core until the kernel is done with it, so that every future may be dropped at any
+//! time.
 // This room may use `unsafe`, as it talks to the kernel. Every block says why it is sound.
 #![allow(unsafe_code)]
 
@@ -29,8 +30,8 @@ pub use file::{
     replace_file, sync_parent,
 };
 pub use mem::{
-    Buf, Data, PAGE_BYTES, PoolUsage, Region, keep_pool_reserve, pool_reserve, pool_usage,
-    refuse_one_in, set_pool_budget, with_reserve,
+    Buf, Data, PAGE_BYTES, PoolUsage, Region, SharedBuf, SharedData, SharedPool, keep_pool_reserve,
+    pool_reserve, pool_usage, refuse_one_in, set_pool_budget, with_reserve,
 };
 pub use net::{Listener, Recv, RecvExact, Send, Stream, UnixListener};
 pub use runtime::{

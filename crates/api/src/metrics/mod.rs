@@ -3,6 +3,7 @@
 //! What there is stands in one table ([`table::METRICS`]), from which both the text and docs/metrics.md
 //! are made. Each label has few values: volumes up to [`VOLUMES_MAX`], sessions up to [`SESSIONS_MAX`], disks, and words.
 
+mod samples;
 mod sessions;
 mod table;
 

@@ -1,16 +1,15 @@
 //! All metrics.
 
-use std::collections::HashMap;
-use std::fs;
-
 use prometheus_client::metrics::MetricType;
 
-use super::sessions::{self, Session};
-use super::{Figures, HISTOGRAMS_MAX, VOLUMES_MAX};
-use crate::types::{
-    CoreFigures, Destination, Disk, DiskFigures, JobKind, Latency, PortalFigures, SetFigures,
-    Volume, VolumeFigures, Work,
+use super::Figures;
+use super::samples::{
+    Sample, Timed, disk_latencies, labelled, latencies, of_connections, of_cores, of_destinations,
+    of_disk_work, of_disks, of_jobs, of_portals, of_sessions, of_sets, of_volumes, of_work, one,
+    resident_bytes, served, set_latencies, word,
 };
+use super::sessions;
+use crate::types::{Disk, PortalFigures};
 
 /// One metric.
 pub(super) struct Metric {
@@ -53,12 +52,6 @@ impl Source {
         }
     }
 }
-
-/// Values of labels, and a number.
-type Sample = (Vec<String>, f64);
-
-/// Values of labels, and how long commands took.
-type Timed<'a> = (Vec<String>, &'a Latency);
 
 const fn gauge(
     name: &'static str,
@@ -173,6 +166,33 @@ pub(super) const METRICS: &[Metric] = &[
         "RAID sets of which a disk is not there or not up to date",
         |f| of_sets(f, |set| set.degraded),
     ),
+    gauge("drystone_block_cache_bytes", NONE, "Memory that the read cache takes", |f| {
+        one(f.array.cache_memory.bytes as f64)
+    }),
+    gauge(
+        "drystone_block_cache_bytes_max",
+        NONE,
+        "Memory that the read cache may take: less than was set while the machine is short of memory",
+        |f| one(f.array.cache_memory.bytes_max as f64),
+    ),
+    counter(
+        "drystone_block_cache_hits",
+        NONE,
+        "Blocks of 4 KiB that were in memory when hosts read them",
+        |f| one(f.array.cache_memory.hits as f64),
+    ),
+    counter(
+        "drystone_block_cache_misses",
+        NONE,
+        "Blocks that had to be read from disks for hosts",
+        |f| one(f.array.cache_memory.misses as f64),
+    ),
+    counter(
+        "drystone_block_cache_evicted",
+        NONE,
+        "Blocks that made room for others in the read cache",
+        |f| one(f.array.cache_memory.evicted as f64),
+    ),
     gauge("drystone_array_cache_bytes", NONE, "Metadata of the array in memory", |f| {
         one(f.done.cache_bytes as f64)
     }),
@@ -242,6 +262,18 @@ pub(super) const METRICS: &[Metric] = &[
         VOLUME,
         "Space set aside for a volume beyond that",
         |f| of_volumes(f, |v| v.reserved_bytes as f64),
+    ),
+    counter(
+        "drystone_volume_cache_hits",
+        VOLUME,
+        "Blocks of 4 KiB of a volume and its snapshots that were in memory when hosts read them",
+        |f| of_volumes(f, |v| v.cache_hits as f64),
+    ),
+    counter(
+        "drystone_volume_cache_misses",
+        VOLUME,
+        "Blocks of them that had to be read from disks",
+        |f| of_volumes(f, |v| v.cache_misses as f64),
     ),
     gauge("drystone_volume_snapshots", VOLUME, "Snapshots of a volume", |f| {
         of_volumes(f, |v| v.snapshots.into())
@@ -466,129 +498,3 @@ pub(super) const METRICS: &[Metric] = &[
         of_jobs(f, |job| job.total_bytes)
     }),
 ];
-
-fn one(number: f64) -> Vec<Sample> {
-    vec![(Vec::new(), number)]
-}
-
-/// The volumes that have figures of their own.
-fn labelled(figures: &Figures) -> impl Iterator<Item = &Volume> {
-    figures.volumes.iter().take(VOLUMES_MAX)
-}
-
-fn of_volumes(figures: &Figures, number: fn(&Volume) -> f64) -> Vec<Sample> {
-    labelled(figures).map(|volume| (vec![volume.name.clone()], number(volume))).collect()
-}
-
-fn of_connections(figures: &Figures) -> Vec<Sample> {
-    let mut counts: HashMap<&str, f64> = HashMap::new();
-    for volume in figures.connections.iter().filter_map(|connection| connection.volume.as_ref()) {
-        *counts.entry(volume).or_default() += 1.0;
-    }
-    let to = |volume: &Volume| counts.get(volume.name.as_str()).copied().unwrap_or(0.0);
-    labelled(figures).map(|volume| (vec![volume.name.clone()], to(volume))).collect()
-}
-
-/// Volumes that are served, and behind them their snapshots that are, as far as they have figures of their own.
-/// Nothing is summed up: a sum would fall, and so be taken for one that begins anew, when a part of it goes.
-fn served(figures: &Figures) -> impl Iterator<Item = &VolumeFigures> {
-    let all = &figures.done.volumes;
-    let volumes = all.iter().filter(|one| one.snapshot.is_none());
-    volumes.chain(all.iter().filter(|one| one.snapshot.is_some())).take(VOLUMES_MAX)
-}
-
-/// The work of a volume by its direction.
-fn by_direction(volume: &VolumeFigures) -> [(Vec<String>, &Work); 3] {
-    let all = [("read", &volume.reads), ("write", &volume.writes), ("other", &volume.others)];
-    all.map(|(direction, work)| (vec![volume.name(), direction.to_owned()], work))
-}
-
-fn of_work(figures: &Figures, number: fn(&Work) -> u64) -> Vec<Sample> {
-    let all = served(figures).flat_map(by_direction);
-    all.map(|(labels, work)| (labels, number(work) as f64)).collect()
-}
-
-fn latencies(figures: &Figures) -> Vec<Timed<'_>> {
-    let all = served(figures).take(HISTOGRAMS_MAX).flat_map(by_direction);
-    all.map(|(labels, work)| (labels, &work.latency)).collect()
-}
-
-/// The work of the sessions that have figures of their own, by direction.
-fn of_sessions(figures: &Figures) -> impl Iterator<Item = (Vec<String>, &Work)> {
-    let all = sessions::told(&figures.connections).into_iter();
-    all.flat_map(|session: Session<'_>| session.by_direction())
-}
-
-fn of_portals(figures: &Figures, number: fn(&PortalFigures) -> f64) -> Vec<Sample> {
-    let one = |portal: &PortalFigures| (vec![portal.portal.to_string()], number(portal));
-    figures.done.portals.iter().map(one).collect()
-}
-
-fn of_cores(figures: &Figures, number: fn(&CoreFigures) -> f64) -> Vec<Sample> {
-    let one = |core: &CoreFigures| (vec![core.core.to_string()], number(core));
-    figures.done.cores.iter().map(one).collect()
-}
-
-fn of_disks(figures: &Figures, number: fn(&Disk) -> f64) -> Vec<Sample> {
-    let named = |disk: &Disk| vec![disk.id.to_string(), disk.name.clone()];
-    figures.disks.iter().map(|disk| (named(disk), number(disk))).collect()
-}
-
-/// The work of a disk by what it is asked for.
-fn by_operation(disk: &DiskFigures) -> [(Vec<String>, &Work); 3] {
-    let all = [("read", &disk.reads), ("write", &disk.writes), ("flush", &disk.flushes)];
-    all.map(|(word, work)| (vec![disk.id.to_string(), disk.name.clone(), word.to_owned()], work))
-}
-
-fn of_disk_work(figures: &Figures, number: fn(&Work) -> u64) -> Vec<Sample> {
-    let all = figures.done.disks.iter().flat_map(by_operation);
-    all.map(|(labels, work)| (labels, number(work) as f64)).collect()
-}
-
-/// There are as many disks as an array may have, which are few.
-fn disk_latencies(figures: &Figures) -> Vec<Timed<'_>> {
-    let all = figures.done.disks.iter().flat_map(by_operation);
-    all.map(|(labels, work)| (labels, &work.latency)).collect()
-}
-
-/// The level of RAID sets as a label.
-fn raid(set: &SetFigures) -> String {
-    set.raid.map_or_else(|| "metadata".to_owned(), |raid| raid.to_string())
-}
-
-fn of_sets(figures: &Figures, number: fn(&SetFigures) -> u64) -> Vec<Sample> {
-    figures.done.sets.iter().map(|set| (vec![raid(set)], number(set) as f64)).collect()
-}
-
-fn set_latencies(figures: &Figures) -> Vec<Timed<'_>> {
-    let both = |set: &'_ SetFigures| [(raid(set), "read"), (raid(set), "write")];
-    let labels = figures.done.sets.iter().flat_map(both);
-    let times = figures.done.sets.iter().flat_map(|set| [&set.reads, &set.writes]);
-    labels.map(|(raid, word)| vec![raid, word.to_owned()]).zip(times).collect()
-}
-
-/// There are as many as settings may hold, which are few.
-fn of_destinations(figures: &Figures, number: fn(&Destination) -> f64) -> Vec<Sample> {
-    figures.destinations.iter().map(|one| (vec![one.name.clone()], number(one))).collect()
-}
-
-fn of_jobs(figures: &Figures, number: fn(&crate::types::Job) -> u64) -> Vec<Sample> {
-    let of = |kind| {
-        let all = figures.jobs.iter().filter(|job| job.kind == kind);
-        all.map(number).sum::<u64>() as f64
-    };
-    JobKind::ALL.into_iter().map(|kind| (vec![kind.word().to_owned()], of(kind))).collect()
-}
-
-/// The word that JSON has for it.
-fn word(state: &impl serde::Serialize) -> String {
-    let value = serde_json::to_value(state).unwrap_or_default();
-    value.as_str().unwrap_or_default().to_owned()
-}
-
-/// The second number of `/proc/self/statm`, in pages.
-fn resident_bytes() -> Option<f64> {
-    let text = fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
-    Some((pages * rustix::param::page_size() as u64) as f64)
-}

@@ -24,9 +24,10 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         RequestError::Unfinished { source, .. } => code_of(source),
         RequestError::NotTakenBack { refusal, .. } => code_of(refusal),
         RequestError::NoSuchPolicy(_) => Code::NoSuchPolicy,
-        RequestError::Spec(_) | RequestError::NamedTwice(_) | RequestError::Reserved(_) => {
-            Code::Invalid
-        }
+        RequestError::Spec(_)
+        | RequestError::CacheMemory(_)
+        | RequestError::NamedTwice(_)
+        | RequestError::Reserved(_) => Code::Invalid,
         RequestError::InRecycleBin(_) => Code::InRecycleBin,
         RequestError::NoSuchVolume(_) => Code::NoSuchVolume,
         RequestError::NoSuchSnapshot { .. } => Code::NoSuchSnapshot,
@@ -192,6 +193,8 @@ fn of_disk(error: &DiskError) -> Code {
 mod tests {
     use std::path::PathBuf;
 
+    use member::memory::CacheMemoryError;
+
     use super::*;
 
     #[test]
@@ -204,6 +207,7 @@ mod tests {
         let cases = [
             (RequestError::NoSuchVolume("a".into()), 404),
             (RequestError::WouldShrink("a".into()), 409),
+            (CacheMemoryError::TooLittle(1).into(), 422),
             (ArrayError::BadName("?".into()).into(), 422),
             (ArrayError::NoSpace { free_bytes: 0, asked_bytes: 1 }.into(), 507),
             (KeptError::Full.into(), 507),

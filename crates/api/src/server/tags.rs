@@ -207,6 +207,7 @@ impl Tagged for Volume {
             self.block_bytes,
             self.cache,
             self.read_ahead_bytes,
+            self.cached,
             self.shared,
             is_closed,
             is_deleted,

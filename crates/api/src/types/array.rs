@@ -55,6 +55,31 @@ pub struct Array {
     pub promised_bytes: u64,
     /// What has stood still for ten seconds or more, and what it waits for; one sentence each.
     pub stalls: Vec<String>,
+    /// The read cache: blocks of volumes in memory.
+    #[serde(default)]
+    pub cache_memory: CacheMemory,
+}
+
+/// The read cache. Hits, misses and evictions count blocks of 4 KiB since the member was started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CacheMemory {
+    /// Memory that it takes now.
+    pub bytes: u64,
+    /// Memory that it may take now: less than was set while the machine is short of memory.
+    pub bytes_max: u64,
+    /// Blocks that were in memory when hosts read them.
+    pub hits: u64,
+    /// Blocks that had to be read from disks.
+    pub misses: u64,
+    /// Blocks that made room for others.
+    pub evicted: u64,
+}
+
+impl From<array::api::CacheFigures> for CacheMemory {
+    fn from(theirs: array::api::CacheFigures) -> Self {
+        let array::api::CacheFigures { bytes, bytes_max, hits, misses, evicted } = theirs;
+        Self { bytes, bytes_max, hits, misses, evicted }
+    }
 }
 
 impl From<array::api::ArrayInfo> for Array {
@@ -84,6 +109,7 @@ impl From<array::api::ArrayInfo> for Array {
             free_by_level: space,
             promised_bytes: info.promised_bytes,
             stalls: info.stalls,
+            cache_memory: info.cache_memory.into(),
         }
     }
 }
@@ -122,6 +148,10 @@ pub struct ArrayChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = percents)]
     pub warn_percents: Option<Vec<u8>>,
+    /// Memory that the read cache may take until the member stops, at least 16 MiB; 0 for a quarter of what the member
+    /// may use. What the member is started with decides again at the next start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_memory_bytes: Option<u64>,
 }
 
 /// A list of percents, or nothing.
@@ -134,10 +164,17 @@ fn percents() -> utoipa::openapi::schema::Array {
         .build()
 }
 
-impl From<ArrayChange> for array::api::SettingsChange {
+impl From<ArrayChange> for member::ArrayRequest {
     fn from(change: ArrayChange) -> Self {
-        let ArrayChange { rebuild_share_percent, scrub_days, warn_percents } = change;
-        Self { rebuild_share_percent, scrub_days, warn_percents }
+        let ArrayChange { rebuild_share_percent, scrub_days, warn_percents, cache_memory_bytes } =
+            change;
+        let settings =
+            array::api::SettingsChange { rebuild_share_percent, scrub_days, warn_percents };
+        let cache_memory = cache_memory_bytes.map(|bytes| match bytes {
+            0 => member::memory::CacheMemory::Auto,
+            bytes => member::memory::CacheMemory::Bytes(bytes),
+        });
+        Self::Set { settings, cache_memory }
     }
 }
 

@@ -150,6 +150,10 @@ pub struct VolumeSetChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub read_ahead_bytes: Option<u32>,
+    /// Keep in memory what is read of it and of its snapshots, or not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub cached: Option<bool>,
     /// Serve it, or stop to and log its hosts out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -243,9 +247,10 @@ impl TryFrom<VolumeSetChange> for member::ConfiguredVolumeChange {
     type Error = String;
 
     fn try_from(change: VolumeSetChange) -> Result<Self, String> {
-        let VolumeSetChange { name, size_bytes, read_ahead_bytes, online, shared, access } = change;
+        let VolumeSetChange { name, size_bytes, read_ahead_bytes, cached, .. } = change;
+        let VolumeSetChange { online, shared, access, .. } = change;
         let set = VolumeSet { online, shared, access: list_change(access)? };
-        Ok(Self { name, size_bytes, read_ahead_bytes, set })
+        Ok(Self { name, size_bytes, read_ahead_bytes, cached, set })
     }
 }
 

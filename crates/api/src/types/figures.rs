@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Level;
+use super::{CacheMemory, Level};
 
 /// How long things took: commands, from their turn in their session to their answer, unless other things are named.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
@@ -313,6 +313,9 @@ pub struct Figures {
     /// And to make batches durable that need a flush for that.
     #[serde(default)]
     pub journal_flushes: Latency,
+    /// The read cache: blocks of volumes in memory.
+    #[serde(default)]
+    pub block_cache: CacheMemory,
 }
 
 impl From<member::Figures> for Figures {
@@ -331,6 +334,7 @@ impl From<member::Figures> for Figures {
             cache_misses: theirs.array.cache_misses,
             journal_writes: theirs.array.journal_writes.into(),
             journal_flushes: theirs.array.journal_flushes.into(),
+            block_cache: theirs.array.block_cache.into(),
         }
     }
 }

@@ -27,7 +27,7 @@ pub use access::{
     Access, ChapUser, ChapUsers, Entry, HostRecord, Login, NewPolicy, NewSecret, NumberedEntry,
     Policy, PolicyRecord, PolicyUse, Scope, Secret,
 };
-pub use array::{Array, ArrayChange, LevelSpace, Report};
+pub use array::{Array, ArrayChange, CacheMemory, LevelSpace, Report};
 pub use audit::{AuditAction, AuditActor, AuditEntry};
 pub use configuration::{
     AccessChange, Configuration, ConfigurationChange, NamedAccountChange, NamedDestinationChange,

@@ -106,6 +106,15 @@ pub struct Volume {
     pub cache: Cache,
     /// What sequential reads fetch ahead.
     pub read_ahead_bytes: u32,
+    /// What is read of it and of its snapshots may be kept in memory.
+    #[serde(default = "yes")]
+    pub cached: bool,
+    /// Blocks of 4 KiB of it and of its snapshots that were in memory when hosts read them, since the member was started.
+    #[serde(default)]
+    pub cache_hits: u64,
+    /// And those that had to be read from disks.
+    #[serde(default)]
+    pub cache_misses: u64,
     /// What its contents take.
     pub used_bytes: u64,
     /// Space set aside beyond that.
@@ -174,6 +183,9 @@ impl From<member::Volume> for Volume {
             block_bytes: info.block_bytes,
             cache: info.cache.into(),
             read_ahead_bytes: info.read_ahead_bytes,
+            cached: info.cached,
+            cache_hits: info.cache_hits,
+            cache_misses: info.cache_misses,
             used_bytes: info.used_bytes,
             reserved_bytes: info.reserved_bytes,
             snapshots: info.snapshots,
@@ -215,6 +227,14 @@ pub struct NewVolume {
     /// What sequential reads fetch ahead; 0 for none.
     #[serde(default)]
     pub read_ahead_bytes: Option<u32>,
+    /// Keep in memory what is read of it.
+    #[serde(default = "yes")]
+    pub cached: bool,
+}
+
+/// What holds where nobody says anything.
+fn yes() -> bool {
+    true
 }
 
 /// A block of volumes that name none: all hosts know it.
@@ -232,6 +252,7 @@ impl From<NewVolume> for array::api::VolumeSpec {
             block_bytes: new.block_bytes,
             cache: new.cache.into(),
             read_ahead_bytes: new.read_ahead_bytes,
+            cached: new.cached,
         }
     }
 }
@@ -258,4 +279,7 @@ pub struct VolumeChange {
     /// Let hosts of several names use it at the same time, or one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<bool>,
+    /// Keep in memory what is read of it and of its snapshots, or not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached: Option<bool>,
 }

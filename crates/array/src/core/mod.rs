@@ -18,6 +18,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use crate::cache::BlockCache;
 use crate::journal::Journal;
 use crate::label::{ArrayId, Layout};
 use crate::raid::Raid;
@@ -30,7 +31,7 @@ pub(crate) use known::{Knowledge, Known, Met, Shapes};
 pub(crate) use layers::Layer;
 pub(crate) use membership::{Alarm, CONDEMNED, HOLDERS};
 pub(crate) use memory::{RESERVE_BYTES, batch_clusters};
-pub(crate) use record::{RecordRoom, VERSION_BYTES, VOLUME_BYTES, taken_bytes};
+pub(crate) use record::{RecordRoom, UNCACHED_BYTES, VERSION_BYTES, VOLUME_BYTES, taken_bytes};
 pub(crate) use sets::{Sets, set_layout, until_done};
 pub(crate) use space::{Image, Space};
 pub(crate) use state::{Asker, Limbo, Live, Redone, Request, State, Wanted};
@@ -56,6 +57,8 @@ pub(crate) struct Core {
     pub(crate) alarm: Arc<Alarm>,
     /// Stripes that were written to and not flushed.
     pub(crate) touched: Touched,
+    /// Blocks in memory.
+    pub(crate) cache: BlockCache,
     pub(crate) ahead: Ahead,
     /// Reads and writes of hosts, ever.
     pub(crate) host_ops: AtomicU64,

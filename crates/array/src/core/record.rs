@@ -20,6 +20,8 @@ pub(crate) const VERSION_BYTES: u64 = 112;
 const VERSION_GROWS_BYTES: u64 = 8;
 pub(crate) const VOLUME_BYTES: u64 = 160;
 const VOLUME_GROWS_BYTES: u64 = 64;
+/// A volume of which nothing is kept in memory: its number once more.
+pub(crate) const UNCACHED_BYTES: u64 = 5;
 /// Counters, settings, disks that are to leave, what a deletion leaves behind.
 const OTHERS_BYTES: u64 = 16 << 10;
 /// Number, length and form of a set's slots.
@@ -192,5 +194,7 @@ mod tests {
         tables.volumes.insert(VersionId(u32::MAX), volume);
         let volume_bytes = len(&tables) - with_version;
         assert!(volume_bytes <= VOLUME_BYTES + 2 * 63, "{volume_bytes}");
+        let number = postcard::to_stdvec(&VersionId(u32::MAX)).unwrap().len() as u64;
+        assert!(number <= UNCACHED_BYTES, "{number}");
     }
 }

@@ -129,6 +129,7 @@ impl Checkpoint {
         state.record.settle(tables_bytes);
         state.redone.clear();
         core.raid.forget_given(&self.given);
+        core.settle_caching(&state.tables, &payload.tables);
         state.tables = payload.tables;
         state.pages.release();
         for (volume, segments) in &self.frozen {

@@ -6,16 +6,18 @@ use std::collections::BTreeMap;
 use block::WriteFlags;
 use futures_util::future::join_all;
 use ring::Data;
+use smallvec::SmallVec;
 
 use super::Checkpoint;
 use super::destage::Target;
 use super::merge::{Fresh, InPlace, Written};
+use crate::cache::{BlockCache, Blocks, Generation, Origin, blocks_mask};
 use crate::core::{Knowledge, State, Stripe, until_done};
 use crate::error::ArrayError;
 use crate::mutants::{self, Mutant};
 use crate::raid::{Change, WriteError};
 use crate::tree::leaf::Entry;
-use crate::{CLUSTER_BLOCKS, Place};
+use crate::{CLUSTER_BLOCKS, Place, VersionId};
 
 /// Blocks on their way to a place.
 struct Put {
@@ -26,6 +28,31 @@ struct Put {
     old: Option<[u32; CLUSTER_BLOCKS]>,
     /// Those of a whole cluster that is new there.
     new: Option<[u32; CLUSTER_BLOCKS]>,
+    /// Those of what is written here, if it may be read from memory when it is in its place.
+    readable: Option<SmallVec<[u32; 2]>>,
+}
+
+/// Blocks that were written, for those who read them again.
+struct Kept {
+    place: Place,
+    first: usize,
+    crcs: SmallVec<[u32; 2]>,
+    data: Data,
+    generation: Generation,
+}
+
+impl Kept {
+    /// Of what is about to be written, when what was known of the place has ended.
+    fn of(put: &Put, cache: &BlockCache) -> Option<Self> {
+        let (place, first, data) = (put.place, put.first, put.data.clone());
+        let crcs = put.readable.clone()?;
+        Some(Self { place, first, crcs, data, generation: cache.generation(place) })
+    }
+
+    fn keep(&self, cache: &BlockCache) {
+        let blocks = Blocks { place: self.place, first: self.first, crcs: &self.crcs };
+        cache.keep(blocks, &self.data, (self.generation, Origin::Nobody));
+    }
 }
 
 /// Columns, and the checksums of what is in them.
@@ -96,8 +123,10 @@ impl Checkpoint {
         let mut writes: Vec<Put> = Vec::new();
         for (fresh, place) in fresh.into_iter().zip(places) {
             let (birth, crcs) = (target.draft.epoch(), fresh.crcs_at(place));
+            let readable = fresh.is_sound().then(|| SmallVec::from_slice(&crcs));
             written.push(fresh.work.written(Some(Entry { place, birth, crcs })));
-            writes.push(Put { place, first: 0, data: fresh.data, old: None, new: Some(crcs) });
+            let (first, data) = (0, fresh.data);
+            writes.push(Put { place, first, data, old: None, new: Some(crcs), readable });
         }
         for InPlace { work, entry, runs } in in_place {
             written.push(work.written(Some(entry)));
@@ -105,12 +134,13 @@ impl Checkpoint {
             writes.extend(runs.into_iter().map(|run| Put {
                 place: entry.place,
                 first: run.first,
+                readable: Some(SmallVec::from_slice(run.crcs_in(&entry))),
                 data: run.data,
                 old,
                 new: None,
             }));
         }
-        self.core.ahead.end(writes.iter().map(|put| put.place));
+        let kept = self.end_cached(target.volume, &writes);
         let stripes = writes.iter().map(|put| self.core.stripe_of(put.place));
         let stripes: Vec<Stripe> = stripes.collect();
         if target.level.parity() == 0 {
@@ -118,8 +148,20 @@ impl Checkpoint {
         } else {
             self.write_stripes(writes).await?;
         }
+        kept.iter().for_each(|kept| kept.keep(&self.core.cache));
         self.written.extend(stripes);
         Ok(written)
+    }
+
+    /// What is known in memory of blocks that are about to be written ends; what is to be known of them
+    /// when they are.
+    fn end_cached(&self, volume: VersionId, writes: &[Put]) -> Vec<Kept> {
+        let cache = &self.core.cache;
+        cache.end(writes.iter().map(|put| (put.place, blocks_mask(put.first, put.data.len()))));
+        if !cache.volume(volume).is_cached() {
+            return Vec::new();
+        }
+        writes.iter().filter_map(|put| Kept::of(put, cache)).collect()
     }
 
     /// New places; what was reserved and is not needed is free again.
@@ -150,7 +192,7 @@ impl Checkpoint {
     /// Writes to parity sets.
     async fn write_stripes(&mut self, writes: Vec<Put>) -> Result<(), ArrayError> {
         let mut stripes: BTreeMap<Stripe, Writes> = BTreeMap::new();
-        for Put { place, first: first_block, data, old, new } in writes {
+        for Put { place, first: first_block, data, old, new, .. } in writes {
             let (stripe, column) = self.core.sets.get(place.set()).shape().locate(place.slot());
             let entry = stripes.entry((place.set(), stripe)).or_default();
             entry.changes.push(Change { column, first_block, data });

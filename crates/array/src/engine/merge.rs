@@ -9,6 +9,7 @@ use ring::{Buf, Data};
 
 use super::Checkpoint;
 use super::destage::Target;
+use crate::cache::Blocks;
 use crate::core::{Core, RETRY};
 use crate::error::ArrayError;
 use crate::mutants::{self, Mutant};
@@ -51,6 +52,13 @@ pub(super) struct Run {
     pub(super) data: Data,
 }
 
+impl Run {
+    /// The checksums of its blocks, of those of its cluster.
+    pub(super) fn crcs_in<'a>(&self, entry: &'a Entry) -> &'a [u32] {
+        &entry.crcs[self.first..][..self.data.len() / BLOCK_BYTES]
+    }
+}
+
 impl Work {
     /// Whether nothing of the cluster is left.
     fn is_zero(&self) -> bool {
@@ -78,6 +86,11 @@ pub(super) struct Fresh {
 }
 
 impl Fresh {
+    /// Whether all of it is what it should be.
+    pub(super) fn is_sound(&self) -> bool {
+        self.poisoned == 0 || mutants::is(Mutant::KeepPoison)
+    }
+
     /// The checksums of its blocks when it lies at `place`.
     pub(super) fn crcs_at(&self, place: Place) -> [u32; CLUSTER_BLOCKS] {
         let mut crcs = crcs_of(place, &self.data);
@@ -240,6 +253,9 @@ impl Core {
         first: usize,
         crcs: &[u32],
     ) -> Result<Data, ReadError> {
+        if let Some(data) = self.cache.peek(Blocks { place, first, crcs }) {
+            return Ok(data);
+        }
         loop {
             match self.read_place(place, first, crcs).await {
                 Ok(good) => {

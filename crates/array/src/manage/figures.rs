@@ -8,7 +8,7 @@ use crate::api::{ArrayFigures, SetFigures};
 use crate::raid::SetTimes;
 
 impl Array {
-    /// RAID sets by their level, and the cache of metadata.
+    /// RAID sets by their level, the cache of metadata and that of blocks.
     #[must_use]
     pub fn figures(&self) -> ArrayFigures {
         let mut sets: BTreeMap<Option<String>, SetFigures> = BTreeMap::new();
@@ -33,6 +33,7 @@ impl Array {
             cache_bytes_max,
             cache_hits: asked.hits,
             cache_misses: asked.misses,
+            block_cache: self.core.cache.figures(),
         }
     }
 }

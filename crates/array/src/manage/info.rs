@@ -172,6 +172,7 @@ impl Array {
             free_by_level: self.core.free_by_level(state),
             promised_bytes: promised_bytes(state),
             stalls: self.core.watch().stalls(self.core.env.now()),
+            cache_memory: self.core.cache.figures(),
             warnings: Vec::new(),
         };
         info.warnings = warnings(state, &info, &disks);
@@ -261,6 +262,7 @@ impl Core {
         let (vol_state, reason) = self.volume_state(state, volume);
         let clusters = |count: u64| count * CLUSTER_BYTES as u64;
         let snapshots = durable + live.overlay.waiting().count();
+        let cache = self.cache.volume(id);
         VolumeInfo {
             id: id.0,
             name: volume.name.clone(),
@@ -277,6 +279,9 @@ impl Core {
             snapshots: snapshots as u32,
             origin: volume.origin.clone(),
             created_unix_seconds: volume.created_unix_seconds,
+            cached: state.tables.is_cached(id),
+            cache_hits: cache.hits(),
+            cache_misses: cache.misses(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! What an operator does with an array.
 
+mod caching;
 mod disks;
 mod failing;
 mod figures;

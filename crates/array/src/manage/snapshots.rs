@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::views::{give_up_view, serve};
 use super::{Array, check_name};
 use crate::api::{ChangedExtent, SnapshotAccess, SnapshotInfo, SpaceInfo, VolumeInfo};
-use crate::core::{Core, State, VERSION_BYTES, VOLUME_BYTES, taken_bytes};
+use crate::core::{Core, State, UNCACHED_BYTES, VERSION_BYTES, VOLUME_BYTES, taken_bytes};
 use crate::error::ArrayError;
 use crate::journal::{self, RECORD_BYTES_MAX, Record};
 use crate::mutants::{self, Mutant};
@@ -93,7 +93,8 @@ impl Array {
         result
     }
 
-    /// Makes a volume that begins with what a snapshot holds and shares its space, online or not.
+    /// Makes a volume that begins with what a snapshot holds and shares its space, online or not. It is cached
+    /// if the volume of the snapshot is.
     ///
     /// # Errors
     /// Those of names; [`ArrayError::Deleting`].
@@ -124,7 +125,7 @@ impl Array {
             }
         };
         let (gone, wanted) = (snapshot.to_owned(), name.to_owned());
-        let bytes = VOLUME_BYTES + (made.name.len() + 2 * 64) as u64;
+        let bytes = VOLUME_BYTES + UNCACHED_BYTES + (made.name.len() + 2 * 64) as u64;
         let core = Arc::clone(&self.core);
         self.core
             .request(move |tables, state| {
@@ -134,7 +135,11 @@ impl Array {
                 if source.is_none_or(|source| source.deleting_from_leaf.is_some()) {
                     return Err(ArrayError::Deleting(gone));
                 }
-                tables.volumes.insert(state.take_version(), made);
+                let clone = state.take_version();
+                tables.volumes.insert(clone, made);
+                if !tables.is_cached(id) {
+                    tables.uncached.insert(clone);
+                }
                 Ok(())
             })
             .await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::views::give_up_view;
 use super::{Array, check_name, whole_clusters};
 use crate::api::{VolumeInfo, VolumeSpec};
-use crate::core::{State, VOLUME_BYTES};
+use crate::core::{State, UNCACHED_BYTES, VOLUME_BYTES};
 use crate::error::ArrayError;
 use crate::tables::{Contents, Tables, Version, Volume};
 use crate::{BLOCK_BYTES, CLUSTER_BYTES, Level, VersionId};
@@ -38,7 +38,7 @@ impl Array {
         }
         let level = spec.level.unwrap_or(self.core.level);
         let now = self.core.env.unix_seconds();
-        let name = spec.name.clone();
+        let (name, cached) = (spec.name.clone(), spec.cached);
         let volume = Volume {
             name: spec.name,
             size_bytes,
@@ -54,13 +54,14 @@ impl Array {
             view_of: None,
             head: Contents { root: None, parent: None, mapped: 0 },
         };
-        self.add_volume(volume).await?;
+        self.add_volume(volume, cached).await?;
         self.volume(&name)
     }
 
-    pub(super) async fn add_volume(&self, volume: Volume) -> Result<(), ArrayError> {
+    async fn add_volume(&self, volume: Volume, cached: bool) -> Result<(), ArrayError> {
         self.core.check_level(volume.level)?;
-        let (core, bytes) = (Arc::clone(&self.core), VOLUME_BYTES + volume.name.len() as u64);
+        let bytes = VOLUME_BYTES + UNCACHED_BYTES + volume.name.len() as u64;
+        let core = Arc::clone(&self.core);
         self.core
             .request(move |tables, state| {
                 check_free(tables, &volume.name)?;
@@ -70,6 +71,9 @@ impl Array {
                 }
                 let id = state.take_version();
                 tables.volumes.insert(id, volume);
+                if !cached {
+                    tables.uncached.insert(id);
+                }
                 Ok(())
             })
             .await
@@ -303,6 +307,7 @@ impl crate::core::Core {
                 Some(_) => {}
             }
             let volume = tables.volumes.remove(&id).expect("looked up above");
+            tables.uncached.remove(&id);
             snapshots.iter().for_each(|snapshot| give_up_view(tables, state, *snapshot));
             for version in tables.versions.values_mut() {
                 if version.snapshot.as_ref().is_some_and(|snapshot| snapshot.volume == id) {

@@ -23,6 +23,7 @@ use block::{BlockDevice, BlockError};
 use futures_util::future::{Either, join_all, select};
 
 use crate::DiskId;
+use crate::cache::BlockCache;
 use crate::checkpoint::slots::{Slot, SlotError, void_other, write_slot};
 use crate::core::{Alarm, Core, RESERVE_BYTES, RETRY, Space, State, Touched, set_layout};
 use crate::engine::{Payload, Unfinished, is_said_again, sound_for};
@@ -65,13 +66,20 @@ pub struct OpenOptions {
     pub accept_missing: bool,
     /// Memory for metadata pages.
     pub cache_bytes: usize,
+    /// Memory for blocks of volumes; with none, nothing is fetched ahead either.
+    pub block_cache_bytes: u64,
     /// Disks that should be there and are not, by name, and why: what operators are told of them.
     pub absent: Vec<(String, String)>,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { accept_missing: false, cache_bytes: 128 << 20, absent: Vec::new() }
+        Self {
+            accept_missing: false,
+            cache_bytes: 128 << 20,
+            block_cache_bytes: 0,
+            absent: Vec::new(),
+        }
     }
 }
 
@@ -194,6 +202,7 @@ async fn load(
         )),
         alarm: Arc::clone(&alarm),
         touched: Touched::default(),
+        cache: BlockCache::new(options.block_cache_bytes),
         ahead: crate::volume::Ahead::default(),
         host_ops: AtomicU64::new(0),
         checkpointing: Turn::default(),

@@ -23,6 +23,7 @@ fn spec() -> VolumeSpec {
         block_bytes: 4096,
         cache: Cache::Durable,
         read_ahead_bytes: None,
+        cached: true,
     }
 }
 

@@ -52,7 +52,8 @@ async fn hold(core: &Arc<Core>, volume: VersionId, blocks: Blocks) -> Result<Hel
 
 impl Held {
     async fn read(&self, blocks: Blocks) -> Result<Data, BlockError> {
-        self.core.read(Of::Head(self.volume), blocks.first, blocks.count).await
+        let cached = self.core.cache.volume(self.volume);
+        self.core.read(Of::Head(self.volume), blocks.first, blocks.count, &cached).await
     }
 
     /// Writes whole blocks in one step: all of them are seen at once, and survive together.

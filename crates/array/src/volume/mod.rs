@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use block::{BlockDevice, BlockError, Compared, Extent, Geometry, IoFuture, WriteFlags};
 use ring::Data;
 
+use crate::cache::VolumeCache;
 use crate::core::Core;
 use crate::journal::PAYLOAD_BLOCKS_MAX;
 use crate::{BLOCK_BYTES, CLUSTER_BYTES};
@@ -29,6 +30,8 @@ const ATOMIC_BYTES_MAX: u32 = (PAYLOAD_BLOCKS_MAX as u32 - 1) * BLOCK_BYTES as u
 pub(crate) struct Device {
     core: Arc<Core>,
     of: Of,
+    /// What is counted of its volume's blocks in memory.
+    cached: Arc<VolumeCache>,
     geometry: Geometry,
     /// The capacity that operations are checked against: that of the last call of `geometry`, so
     /// that the path of an I/O needs no look into the tables.
@@ -45,7 +48,9 @@ impl Device {
             ..Geometry::new(block_bytes, size_bytes / u64::from(block_bytes))
         };
         let blocks = Arc::new(AtomicU64::new(geometry.blocks));
-        Self { core, of, geometry, blocks }
+        let (Of::Head(volume) | Of::Snapshot(volume, _)) = of;
+        let cached = core.cache.volume(volume);
+        Self { core, of, cached, geometry, blocks }
     }
 
     /// The shape, as of the last call of [`BlockDevice::geometry`].

@@ -7,8 +7,11 @@ use block::{BlockError, IoFuture};
 use futures_util::future::join_all;
 use ring::{Buf, Data};
 
+use smallvec::SmallVec;
+
 use super::plan::{Piece, Plan, Source, plan};
 use super::{Device, Of};
+use crate::cache::{Blocks as Lying, Generation, Hit, Origin, VolumeCache};
 use crate::core::{Core, State};
 use crate::error::ArrayError;
 use crate::raid::{Good, Read, ReadError};
@@ -53,30 +56,29 @@ impl Device {
         self.core.host_ops.fetch_add(1, Ordering::Relaxed);
         match self.begin(blocks) {
             Begun::Done(result) => IoFuture::ready(result.map(cut)),
-            Begun::Reading(read, readers) => {
-                let (core, of) = (Arc::clone(&self.core), self.of);
+            Begun::Reading(read, seen) => {
+                let (core, cached, of) =
+                    (Arc::clone(&self.core), Arc::clone(&self.cached), self.of);
                 core.read_ahead(of, blocks.first, blocks.count);
                 IoFuture::boxed(async move {
-                    let result = read.await;
-                    drop(readers);
-                    let data = match result {
-                        Ok(good) => {
-                            core.queue_heals(good.heals);
-                            core.check_kept()?;
-                            good.data
-                        }
+                    let data = match read.await {
+                        Ok(good) => core.took(good, &seen, &cached)?,
                         // It may have moved meanwhile: looked up anew.
-                        Err(_) => core.read(of, blocks.first, blocks.count).await?,
+                        Err(_) => {
+                            drop(seen);
+                            core.read(of, blocks.first, blocks.count, &cached).await?
+                        }
                     };
                     Ok(cut(data))
                 })
             }
             Begun::Not => {
-                let (core, of) = (Arc::clone(&self.core), self.of);
+                let (core, cached, of) =
+                    (Arc::clone(&self.core), Arc::clone(&self.cached), self.of);
                 core.read_ahead(of, blocks.first, blocks.count);
-                IoFuture::boxed(
-                    async move { core.read(of, blocks.first, blocks.count).await.map(cut) },
-                )
+                IoFuture::boxed(async move {
+                    core.read(of, blocks.first, blocks.count, &cached).await.map(cut)
+                })
             }
         }
     }
@@ -84,7 +86,7 @@ impl Device {
     /// Reads what is at hand, in memory or on disks that answer at once; begins to read what lies
     /// together on disk.
     fn begin(&self, blocks: Blocks) -> Begun {
-        let (found, readers) = {
+        let seen = {
             let mut state = self.core.lock();
             if let Err(error) = state.check_served(self.of).and(self.core.check_kept()) {
                 return Begun::Done(Err(error));
@@ -94,33 +96,77 @@ impl Device {
             };
             if found.iter().all(|piece| !matches!(piece.source, Source::Disk { .. })) {
                 // Positions in the journal hold as long as the lock does.
+                self.cached.count_hits(blocks.count);
                 return Begun::Done(self.core.gather(&found, blocks.count));
             }
-            (found, Arc::clone(state.pages.readers()))
+            self.core.seen(found, &state)
         };
-        let [Piece { source: Source::Disk { place, first, crcs }, .. }] = &found[..] else {
-            return Begun::Not;
+        let [Piece { source: Source::Disk { place, first, crcs }, .. }] = &seen.plan[..] else {
+            return self.gather_hits(&seen, blocks).unwrap_or(Begun::Not);
         };
-        if let Some(data) = self.core.ahead.find(*place, *first, crcs) {
-            self.core.read_ahead(self.of, blocks.first, blocks.count);
-            return Begun::Done(Ok(data));
+        let lying = Lying { place: *place, first: *first, crcs };
+        if let Some(hit) = self.core.cache.find(lying) {
+            return Begun::Done(Ok(self.hit(hit, blocks)));
         }
         match self.core.read_place(*place, *first, crcs).into_ready() {
-            Ok(Ok(good)) => {
-                self.core.queue_heals(good.heals);
-                Begun::Done(Ok(good.data))
-            }
+            Ok(Ok(good)) => Begun::Done(self.core.took(good, &seen, &self.cached)),
             Ok(Err(_)) => Begun::Not,
-            Err(read) => Begun::Reading(read, readers),
+            Err(read) => Begun::Reading(read, seen),
         }
     }
+
+    /// What a host gets from memory; the stream that it may be part of goes on.
+    fn hit(&self, hit: Hit, blocks: Blocks) -> Data {
+        self.cached.count_hits(blocks.count);
+        if hit.is_first {
+            self.core.read_ahead(self.of, blocks.first, blocks.count);
+        }
+        hit.data
+    }
+
+    /// Blocks of several clusters, if what lies on disks of them is in memory.
+    fn gather_hits(&self, seen: &Seen, blocks: Blocks) -> Option<Begun> {
+        let lying = |piece: &Piece| match &piece.source {
+            Source::Disk { place, first, crcs } => {
+                self.core.cache.has(Lying { place: *place, first: *first, crcs })
+            }
+            Source::Zero => true,
+            Source::Journal(_) => false,
+        };
+        if !seen.plan.iter().all(lying) {
+            return None;
+        }
+        let mut buf = Buf::alloc(blocks.count * BLOCK_BYTES)?;
+        let mut is_first = false;
+        for Piece { at, blocks: count, source } in &seen.plan {
+            let into = &mut buf[at * BLOCK_BYTES..][..count * BLOCK_BYTES];
+            match source {
+                Source::Disk { place, first, crcs } => {
+                    let hit = self.core.cache.find(Lying { place: *place, first: *first, crcs })?;
+                    is_first |= hit.is_first;
+                    hit.data.copy_to(0, into);
+                }
+                _ => into.fill(0),
+            }
+        }
+        Some(Begun::Done(Ok(self.hit(Hit { data: buf.freeze(), is_first }, blocks))))
+    }
+}
+
+/// Where blocks are, as a map says, and what holds for as long as this lives.
+struct Seen {
+    plan: Plan,
+    /// Of each piece that lies on disks, in the order of the plan.
+    generations: SmallVec<[Generation; 1]>,
+    /// What lies in these places is not used again as long as this lives.
+    _readers: Arc<()>,
 }
 
 /// How far a read has come.
 enum Begun {
     Done(Result<Data, BlockError>),
-    /// Under way; what it reads is not used again as long as the second lives.
-    Reading(Read, Arc<()>),
+    /// Under way: one piece that lies on disks.
+    Reading(Read, Seen),
     Not,
 }
 
@@ -130,6 +176,41 @@ impl Core {
     /// restart.
     fn check_kept(&self) -> Result<(), BlockError> {
         self.journal.failure().map_or(Ok(()), Err)
+    }
+
+    /// What a plan says, under the lock under which it was made.
+    fn seen(&self, plan: Plan, state: &State) -> Seen {
+        let generation = |piece: &Piece| match &piece.source {
+            Source::Disk { place, .. } => Some(self.cache.generation(*place)),
+            Source::Zero | Source::Journal(_) => None,
+        };
+        let generations = plan.iter().filter_map(generation).collect();
+        Seen { plan, generations, _readers: Arc::clone(state.pages.readers()) }
+    }
+
+    /// What disks gave of a plan of one piece, for the host.
+    fn took(&self, good: Good, seen: &Seen, cached: &VolumeCache) -> Result<Data, BlockError> {
+        let [Piece { source: Source::Disk { place, first, crcs }, .. }] = &seen.plan[..] else {
+            unreachable!("one piece that lies on disks")
+        };
+        let lying = Lying { place: *place, first: *first, crcs };
+        self.keep_read(lying, &good.data, seen.generations[0], cached);
+        self.queue_heals(good.heals);
+        self.check_kept().map(|()| good.data)
+    }
+
+    /// Keeps what a host has read from disks.
+    fn keep_read(
+        &self,
+        lying: Lying<'_>,
+        data: &Data,
+        generation: Generation,
+        cached: &VolumeCache,
+    ) {
+        cached.count_misses(lying.crcs.len());
+        if cached.is_cached() {
+            self.cache.keep(lying, data, (generation, Origin::Host));
+        }
     }
 
     /// What is not on disks.
@@ -160,6 +241,7 @@ impl Core {
         of: Of,
         first: u64,
         count: usize,
+        cached: &VolumeCache,
     ) -> Result<Data, BlockError> {
         let mut before: Option<Plan> = None;
         for _ in 0..ATTEMPTS_MAX {
@@ -178,14 +260,14 @@ impl Core {
                         Source::Disk { .. } => {}
                     }
                 }
-                Ok(Ok((found, Arc::clone(state.pages.readers()))))
+                Ok(Ok(self.seen(found, state)))
             });
-            let (found, _readers) = planned.await.map_err(|error| in_block(&error, first))??;
-            let Some(bad) = self.fetch(&found, &mut buf).await else {
+            let seen = planned.await.map_err(|error| in_block(&error, first))??;
+            let Some(bad) = self.fetch(&seen, &mut buf, cached).await else {
                 return self.check_kept().map(|()| buf.freeze());
             };
             // Data that moved while it was read is no damage: it is where the map says now.
-            if bad.is_final && before.as_ref() == Some(&found) {
+            if bad.is_final && before.as_ref() == Some(&seen.plan) {
                 if let Some((place, crc)) = bad.lost {
                     let block = first + bad.block as u64;
                     self.doubt((of, block / CLUSTER_BLOCKS as u64), block, (place, crc));
@@ -194,26 +276,40 @@ impl Core {
                     at: (first + bad.block as u64) * BLOCK_BYTES as u64,
                 });
             }
-            before = Some(found);
+            before = Some(seen.plan);
         }
         Err(BlockError::Busy)
     }
 
     /// Reads the pieces that are on disks into `buf`; `Some` when one could not be had.
-    async fn fetch(self: &Arc<Self>, found: &Plan, buf: &mut Buf) -> Option<Bad> {
-        let reads = found.iter().filter_map(|piece| {
-            let Source::Disk { place, first, crcs } = &piece.source else { return None };
-            let kept = self.ahead.find(*place, *first, crcs);
-            Some(async move {
-                let read = match kept {
-                    Some(data) => Ok(Good { data, heals: Vec::new() }),
-                    None => self.read_place(*place, *first, crcs).await,
-                };
-                (piece.at, (*place, *first, crcs), read)
-            })
+    async fn fetch(
+        self: &Arc<Self>,
+        seen: &Seen,
+        buf: &mut Buf,
+        cached: &VolumeCache,
+    ) -> Option<Bad> {
+        let on_disks = seen.plan.iter().filter_map(|piece| match &piece.source {
+            Source::Disk { place, first, crcs } => {
+                Some((piece.at, Lying { place: *place, first: *first, crcs }))
+            }
+            Source::Zero | Source::Journal(_) => None,
+        });
+        let reads = on_disks.zip(&seen.generations).map(|((at, lying), generation)| {
+            let hit = self.cache.find(lying);
+            async move {
+                if let Some(hit) = hit {
+                    cached.count_hits(lying.crcs.len());
+                    return (at, lying, Ok(Good { data: hit.data, heals: Vec::new() }));
+                }
+                let read = self.read_place(lying.place, lying.first, lying.crcs).await;
+                if let Ok(good) = &read {
+                    self.keep_read(lying, &good.data, *generation, cached);
+                }
+                (at, lying, read)
+            }
         });
         let mut bad = None;
-        for (at, (place, first, crcs), result) in join_all(reads).await {
+        for (at, Lying { place, first, crcs }, result) in join_all(reads).await {
             match result {
                 Ok(good) => {
                     good.data.copy_to(0, &mut buf[at * BLOCK_BYTES..][..good.data.len()]);

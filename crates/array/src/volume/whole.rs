@@ -10,6 +10,7 @@ use ring::Data;
 use super::Device;
 use super::plan::Of;
 use super::write::{Change, RECORD_BLOCKS_MAX, Wait, Waited};
+use crate::cache::{self, Blocks, Generation, Origin};
 use crate::core::{Core, State, until_done};
 use crate::journal::{Placed as Moved, Record, Ticket};
 use crate::mutants::{self, Mutant};
@@ -191,6 +192,9 @@ impl Core {
         volume: VersionId,
         placed: Vec<Placed>,
     ) -> Result<Ticket, BlockError> {
+        self.cache.end(placed.iter().map(|placed| (placed.place, cache::WHOLE)));
+        let generation = |placed: &Placed| self.cache.generation(placed.place);
+        let generations: Vec<_> = placed.iter().map(generation).collect();
         if let Err(error) = self.write_data(&placed).await {
             let places = placed.iter().map(|placed| placed.place);
             self.lock().abandoned.extend(places);
@@ -211,7 +215,10 @@ impl Core {
         let mut waits = Waited::default();
         loop {
             match self.try_map(volume, &record) {
-                Ok(ticket) => return Ok(ticket),
+                Ok(ticket) => {
+                    self.keep_placed(volume, (&record, &placed), &generations);
+                    return Ok(ticket);
+                }
                 Err(wait) => {
                     let waited = self.wait(wait, first, &mut waits).await;
                     waited.inspect_err(|_| {
@@ -220,6 +227,23 @@ impl Core {
                     })?;
                 }
             }
+        }
+    }
+
+    /// Keeps clusters that were written in memory.
+    fn keep_placed(
+        &self,
+        volume: VersionId,
+        (record, placed): (&Record, &[Placed]),
+        generations: &[Generation],
+    ) {
+        let Record::Map { clusters } = record else { unreachable!("only maps come here") };
+        if !self.cache.volume(volume).is_cached() {
+            return;
+        }
+        for ((moved, placed), generation) in clusters.iter().zip(placed).zip(generations) {
+            let blocks = Blocks { place: moved.place, first: 0, crcs: &moved.crcs };
+            self.cache.keep(blocks, &placed.data, (*generation, Origin::Nobody));
         }
     }
 
@@ -234,7 +258,6 @@ impl Core {
         stripes.sort_unstable();
         stripes.dedup();
         let _held = self.touched.hold(stripes.clone());
-        self.ahead.end(placed.iter().map(|placed| placed.place));
         self.write_stripes(placed).await?;
         if !mutants::is(Mutant::EarlyMap) {
             let mut sets: Vec<_> = stripes.iter().map(|(set, _)| self.sets.get(*set)).collect();

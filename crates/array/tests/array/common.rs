@@ -129,6 +129,7 @@ pub(crate) fn spec(name: &str, mib: u64) -> VolumeSpec {
         block_bytes: 512,
         cache: Cache::Durable,
         read_ahead_bytes: None,
+        cached: true,
     }
 }
 

@@ -3,6 +3,7 @@
 mod balance;
 mod basics;
 mod beyond;
+mod cached;
 mod checkpoints;
 mod common;
 mod copies;
@@ -27,4 +28,5 @@ mod rot;
 mod scrubbed;
 mod snapshots;
 mod stalls;
+mod uncached;
 mod walks;

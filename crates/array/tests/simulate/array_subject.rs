@@ -23,10 +23,12 @@ impl ArrayMaker {
         Self { random: env.fork_random() }
     }
 
-    /// Little memory for metadata pages now and then, so that they have to be read again.
+    /// Little memory for metadata pages now and then, so that they have to be read again, and for blocks, so that
+    /// some are always about to go; with none what disks have is read each time.
     fn options(&self) -> OpenOptions {
         let cache_bytes = *self.random.pick(&[16 << 10, 256 << 10, 16 << 20]);
-        OpenOptions { cache_bytes, ..OpenOptions::default() }
+        let block_cache_bytes = *self.random.pick(&[0, 300 << 10, 4 << 20]);
+        OpenOptions { cache_bytes, block_cache_bytes, ..OpenOptions::default() }
     }
 }
 

@@ -66,6 +66,7 @@ pub(crate) fn draw_spec<S: Subject>(machine: &Machine<S>) -> VolumeSpec {
         block_bytes: *random.pick(&[512, 4096]),
         cache: if random.one_in(3) { Cache::Volatile } else { Cache::Durable },
         read_ahead_bytes: *random.pick(&[None, Some(0), Some(128 << 10)]),
+        cached: true,
     }
 }
 

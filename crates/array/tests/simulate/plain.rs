@@ -209,6 +209,9 @@ impl Plain {
             snapshots: 0,
             origin: None,
             created_unix_seconds: self.env.unix_seconds(),
+            cached: spec.cached,
+            cache_hits: 0,
+            cache_misses: 0,
         };
         let (before, snapshots) = (bytes.clone(), BTreeMap::new());
         let volume = PlainVolume { info, bytes, before, snapshots };
@@ -250,6 +253,7 @@ fn spec_of(info: &VolumeInfo, name: &str, size_bytes: u64) -> VolumeSpec {
         block_bytes: info.block_bytes,
         cache: info.cache,
         read_ahead_bytes: None,
+        cached: info.cached,
     }
 }
 
@@ -277,6 +281,7 @@ impl Subject for Plain {
             free_by_level: Vec::new(),
             promised_bytes: 0,
             stalls: Vec::new(),
+            cache_memory: array::api::CacheFigures::default(),
         }
     }
 

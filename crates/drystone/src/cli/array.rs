@@ -2,6 +2,7 @@
 
 use crate::cli::manage::MemberArgs;
 use clap::{Args, Subcommand};
+use member::memory::CacheMemory;
 use member::spec::disk::MemberDisk;
 
 /// Examples at the foot of `drystone array --help`.
@@ -65,7 +66,7 @@ pub(crate) enum ArrayCommand {
 
     /// Change what is set for the whole array; 'array show' tells what it is.
     #[command(
-        after_long_help = "Examples:\n  drystone array set --rebuild-share 20\n  drystone array set --scrub-every 7 --warn-at 70,90"
+        after_long_help = "Examples:\n  drystone array set --rebuild-share 20\n  drystone array set --scrub-every 7 --warn-at 70,90\n  drystone array set --cache-memory 8G"
     )]
     Set(SetArgs),
 
@@ -96,4 +97,10 @@ pub(crate) struct SetArgs {
     #[arg(long, value_name = "PERCENT", value_delimiter = ',')]
     #[arg(value_parser = crate::cli::number::percent)]
     pub(crate) warn_at: Option<Vec<u8>>,
+
+    /// Memory for the read cache until the member stops: such as 4G, at least 16M, or auto for a quarter of
+    /// what the member may use. At its next start cache-memory in member.toml, or --cache-memory of drystone up,
+    /// decides.
+    #[arg(long, value_name = "SIZE|auto")]
+    pub(crate) cache_memory: Option<CacheMemory>,
 }

@@ -2,6 +2,7 @@
 
 use crate::cli::manage::MemberArgs;
 use clap::{Args, Subcommand, ValueHint};
+use member::memory::CacheMemory;
 use std::path::PathBuf;
 
 /// Where the file of the member is when nobody says otherwise.
@@ -106,4 +107,8 @@ pub(crate) struct StartArgs {
     /// an earlier start; see drystone up --help. For one start: it cannot stand in the file.
     #[arg(long)]
     pub(crate) open_access: bool,
+
+    /// Memory for the read cache, whatever the file says; see drystone up --help.
+    #[arg(long, value_name = "SIZE|auto")]
+    pub(crate) cache_memory: Option<CacheMemory>,
 }

@@ -4,6 +4,7 @@ use crate::access::name;
 use crate::cli::serve::ServeArgs;
 use array::Level;
 use clap::{Args, ValueHint};
+use member::memory::CacheMemory;
 use member::spec::disk::MemberDisk;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -116,6 +117,14 @@ pub(crate) struct UpArgs {
     /// Print, once ready, what to do next.
     #[arg(long, help_heading = "Target")]
     pub(crate) hints: bool,
+
+    /// Memory for the read cache, which keeps blocks of volumes that are read again: such as 4G, at least
+    /// 16M, or auto for a quarter of what the member may use, at least 64M.
+    ///
+    /// It gives memory back while the machine is short of it. 'drystone array set --cache-memory' changes it until the
+    /// member stops; 'drystone volume set --read-cache off' leaves a volume out.
+    #[arg(long, value_name = "SIZE|auto", default_value_t, help_heading = "Engine")]
+    pub(crate) cache_memory: CacheMemory,
 
     /// Where commands reach this member.
     #[command(flatten)]

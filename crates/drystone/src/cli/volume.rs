@@ -25,7 +25,9 @@ Examples:
   drystone volume create vm1 100G
   drystone volume create db 500G --raid raid10 --block 4096
   drystone volume create scratch 50G --raid raid0 --cache volatile
-  drystone volume create mail 1T --thick --read-ahead 4M";
+  drystone volume create mail 1T --thick --read-ahead 4M
+  drystone volume create backup 2T --no-cache
+          What is read of it takes no memory of the read cache from others";
 
 /// What to do with volumes.
 #[derive(Debug, Args)]
@@ -98,7 +100,7 @@ pub(crate) enum VolumeCommand {
 
     /// Change what can be changed of a volume while hosts use it.
     #[command(
-        after_long_help = "Examples:\n  drystone volume set backup --read-ahead 8M\n  drystone volume set db --read-ahead 0\n  drystone volume set cluster1 --shared on"
+        after_long_help = "Examples:\n  drystone volume set backup --read-ahead 8M\n  drystone volume set db --read-ahead 0\n  drystone volume set cluster1 --shared on\n  drystone volume set backup --read-cache off"
     )]
     Set {
         /// Its name.
@@ -107,12 +109,16 @@ pub(crate) enum VolumeCommand {
 
         /// What sequential reads fetch ahead, 0 for nothing.
         #[arg(long, value_name = "SIZE", value_parser = parse_read_ahead)]
-        #[arg(required_unless_present = "shared")]
+        #[arg(required_unless_present_any = ["shared", "read_cache"])]
         read_ahead: Option<u32>,
 
         /// Whether several hosts of its access list may use it at the same time: on or off.
         #[arg(long, value_enum, value_name = "on|off")]
         shared: Option<Switch>,
+
+        /// Whether what is read of it and of its snapshots may be kept in the memory of the read cache: on or off.
+        #[arg(long, value_enum, value_name = "on|off")]
+        read_cache: Option<Switch>,
     },
 
     /// Say who may use a volume and its snapshots.
@@ -217,6 +223,10 @@ pub(crate) struct CreateArgs {
     /// What sequential reads fetch ahead, 0 for nothing [default: 1M].
     #[arg(long, value_name = "SIZE", value_parser = parse_read_ahead)]
     pub(crate) read_ahead: Option<u32>,
+
+    /// Keep nothing of it in the memory of the read cache: for what is read once, such as backups.
+    #[arg(long)]
+    pub(crate) no_cache: bool,
 }
 
 /// Yes or no.

@@ -13,6 +13,7 @@ use crate::serve::{self, portals};
 use crate::up::{self, socket};
 use anyhow::anyhow;
 use api::server::Identity;
+use member::memory::Machine;
 use member::spec::disk::MemberDisk;
 use serde::Serialize;
 use std::io::ErrorKind;
@@ -134,6 +135,9 @@ fn look(config: &Config) -> Vec<Finding> {
         // Most likely by the member itself, which runs.
         Some(if is_in_use { warning(refused) } else { error(refused) })
     }));
+    if let Err(refused) = config.up.cache_memory.bytes_on(Machine::look()) {
+        findings.push(error(at("cache-memory", refused.to_string())));
+    }
     if let Err(refused) = serve::congestion(&config.up.serve.congestion) {
         findings.push(error(at("congestion", in_keys(&refused.to_string()))));
     }
@@ -348,7 +352,8 @@ mod tests {
         let path = dir.path().join("member.toml");
         let long = dir.path().join("s".repeat(120));
         let text = format!(
-            "disk = 'ram:1G'\ncongestion = 'no-such-thing'\nsocket = '{}'\nportal = '127.0.0.1:0'\ndata = \"/srv/a\\nb\"\n",
+            "disk = 'ram:1G'\ncongestion = 'no-such-thing'\nsocket = '{}'\nportal = '127.0.0.1:0'\ndata = \"/srv/a\\nb\"\n\
+             cache-memory = '1P'\n",
             long.display()
         );
         fs::write(&path, text).unwrap();
@@ -356,7 +361,7 @@ mod tests {
         findings.sort_by_key(|finding| finding.line);
         let said: Vec<_> =
             findings.iter().map(|it| (it.severity, it.line, it.text.as_str())).collect();
-        let [congestion, socket, data] = said[..] else { panic!("{said:?}") };
+        let [congestion, socket, data, cache] = said[..] else { panic!("{said:?}") };
         assert_eq!((congestion.0, congestion.1), (Severity::Error, Some(2)));
         assert!(congestion.2.contains("'no-such-thing' cannot be set"), "{congestion:?}");
         assert!(congestion.2.contains(": write congestion system, or one"), "{congestion:?}");
@@ -368,5 +373,7 @@ mod tests {
         );
         assert_eq!((data.0, data.1), (Severity::Error, Some(5)));
         assert!(data.2.contains("control characters"), "{data:?}");
+        assert_eq!((cache.0, cache.1), (Severity::Error, Some(6)));
+        assert!(cache.2.starts_with("1P for the read cache is more than "), "{cache:?}");
     }
 }

@@ -35,6 +35,7 @@ fn start(args: &StartArgs, filter: Option<&str>, signals: StopSignals) -> Result
     }
     up.accept_missing = args.accept_missing;
     up.open_access = args.open_access;
+    up.cache_memory = args.cache_memory.unwrap_or(up.cache_memory);
     up::run(&up, Unlisted::Nobody, signals)
 }
 

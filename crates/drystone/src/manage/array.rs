@@ -15,6 +15,7 @@ use api::client::{Client, ClientError};
 use api::types::{
     Array, ArrayChange, Disk, DiskState, Job, JobKind, Report, RunKind, Volume, VolumeState,
 };
+use member::memory::CacheMemory;
 use member::opening::{self, StartError, disks};
 use member::spec::disk::MemberDisk;
 use serde::Serialize;
@@ -30,7 +31,7 @@ pub(crate) fn array(args: ArrayArgs) -> Result<(), Failure> {
 
 fn carry_out(desk: &Desk, command: ArrayCommand) -> anyhow::Result<()> {
     match command {
-        ArrayCommand::Show => show(desk, |member| member.array()),
+        ArrayCommand::Show => show(desk, "", |member| member.array()),
         ArrayCommand::Scrub => verify(desk, RunKind::Scrub),
         ArrayCommand::Rebalance => {
             run::follow(desk, RunKind::Rebalance)?;
@@ -50,24 +51,55 @@ fn carry_out(desk: &Desk, command: ArrayCommand) -> anyhow::Result<()> {
                 rebuild_share_percent: args.rebuild_share,
                 scrub_days: args.scrub_every,
                 warn_percents: args.warn_at,
+                cache_memory_bytes: args.cache_memory.map(cache_bytes),
             };
-            show(desk, |member| member.change_array(&change))
+            let note = if args.cache_memory.is_some() { UNTIL_IT_STOPS } else { "" };
+            show(desk, note, |member| member.change_array(&change))
         }
         ArrayCommand::Check { disks } if disks.is_empty() => verify(desk, RunKind::Check),
         ArrayCommand::Check { disks } => judge(desk, &check_disks(&disks)?),
     }
 }
 
-/// Asks for something that ends with the array, and shows that.
+/// What is said of the memory of the read cache, which the array does not remember.
+const UNTIL_IT_STOPS: &str = "\nthe read cache keeps to this until the member stops: at its next start cache-memory in \
+                              member.toml, or --cache-memory of drystone up, decides\n";
+
+/// As the interface has it.
+fn cache_bytes(memory: CacheMemory) -> u64 {
+    match memory {
+        CacheMemory::Auto => 0,
+        CacheMemory::Bytes(bytes) => bytes,
+    }
+}
+
+/// Asks for something that ends with the array, and shows that; for people also a note.
 fn show(
     desk: &Desk,
+    note: &str,
     call: impl FnOnce(&Client) -> Result<Array, ClientError>,
 ) -> anyhow::Result<()> {
     let info = desk.ask(call)?;
     let disks = desk.ask(|member| member.disks())?;
     let volumes = desk.ask(|member| member.volumes())?;
     let shown = Shown { health: health(&info, &disks, &volumes), info };
-    desk.show(&shown, |shown| Ok(details(shown)?))
+    desk.show(&shown, |shown| {
+        let cache = cache_line(&shown.info.cache_memory);
+        let mut shown = serde_json::to_value(shown)?;
+        shown["cache_memory"] = cache.into();
+        Ok(details(&shown)? + note)
+    })
+}
+
+/// What the read cache holds and how it does; `None` of a member that has none.
+pub(super) fn cache_line(cache: &api::types::CacheMemory) -> Option<String> {
+    let api::types::CacheMemory { bytes, bytes_max, hits, misses, evicted } = *cache;
+    let share = units::share(hits, misses);
+    let hits =
+        share.map_or_else(String::new, |share| format!(", {share} of what was read was in memory"));
+    let gone = if evicted > 0 { format!(", {evicted} blocks evicted") } else { String::new() };
+    let (held, most) = (units::bytes(bytes), units::bytes(bytes_max));
+    (bytes_max > 0).then(|| format!("{held} of {most}{hits}{gone}"))
 }
 
 /// Has everything read by the member, and says what was found.
@@ -228,6 +260,17 @@ fn under_way(jobs: &[Job]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_read_cache_is_told_in_a_line() {
+        let mut cache = api::types::CacheMemory::default();
+        assert_eq!(cache_line(&cache), None);
+        cache.bytes_max = 1 << 30;
+        assert_eq!(cache_line(&cache).as_deref(), Some("0 B of 1 GiB"));
+        (cache.bytes, cache.hits, cache.misses, cache.evicted) = (1 << 20, 9, 1, 7);
+        let line = "1 MiB of 1 GiB, 90 % of what was read was in memory, 7 blocks evicted";
+        assert_eq!(cache_line(&cache).as_deref(), Some(line));
+    }
 
     #[test]
     fn a_verdict_says_how_much_was_wrong_and_what_became_of_it() {

@@ -4,7 +4,7 @@ mod hosts;
 mod registrations;
 
 use super::Desk;
-use super::array::{about, health};
+use super::array::{about, cache_line, health};
 use crate::Failure;
 use crate::advice::access::{for_everybody, for_nobody};
 use crate::advice::purge;
@@ -12,8 +12,8 @@ use crate::cli::manage::MemberArgs;
 use crate::print::units;
 use anyhow::bail;
 use api::types::{
-    Array, ChapUsers, Destination, Disk, DiskFigures, DiskState, Hosts, Job, LevelSpace,
-    RunOutcome, Schedule, Volume, VolumeState,
+    Array, CacheMemory, ChapUsers, Destination, Disk, DiskFigures, DiskState, Hosts, Job,
+    LevelSpace, RunOutcome, Schedule, Volume, VolumeState,
 };
 use serde::Serialize;
 use std::fmt::Write;
@@ -42,6 +42,8 @@ struct Status {
     volumes_online: usize,
     /// Volumes that are served, and that no host may use yet.
     volumes_for_nobody: Vec<String>,
+    /// The read cache.
+    cache_memory: CacheMemory,
     jobs: Vec<Job>,
 }
 
@@ -117,6 +119,7 @@ impl Status {
                 .filter(|volume| volume.hosts == Hosts::Nobody)
                 .map(|volume| volume.name.clone())
                 .collect(),
+            cache_memory: info.cache_memory,
             health,
             jobs,
         }
@@ -143,7 +146,8 @@ impl Status {
         });
         let nobody: Vec<&str> = self.volumes_for_nobody.iter().map(String::as_str).collect();
         let nobody = (!nobody.is_empty()).then(|| ("hosts", for_nobody(&nobody)));
-        for (label, fact) in also.chain(facts).chain(nobody).chain(work) {
+        let cache = cache_line(&self.cache_memory).map(|line| ("cache", line));
+        for (label, fact) in also.chain(facts).chain(cache).chain(nobody).chain(work) {
             // A string takes all that is written to it.
             _ = writeln!(text, "{label:<7}  {fact}");
         }

@@ -46,7 +46,9 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
         }
         VolumeCommand::Access(command) => access::carry_out(desk, command),
         VolumeCommand::Reservations(command) => reservations::carry_out(desk, command),
-        VolumeCommand::Set { name, read_ahead, shared } => set(desk, &name, read_ahead, shared),
+        VolumeCommand::Set { name, read_ahead, shared, read_cache } => {
+            set(desk, &name, (read_ahead, shared, read_cache))
+        }
         VolumeCommand::Online { name } => serve(desk, &name, true),
         VolumeCommand::Offline { name, confirm: asked } => {
             let hosts = desk.ask(|member| member.volume(&name))?.sessions;
@@ -116,6 +118,7 @@ fn show_sized(
         };
         let rounded = asked_bytes.map_or_else(String::new, |asked| rounded(asked, volume));
         let mut shown = serde_json::to_value(volume)?;
+        with_hits(&mut shown, volume);
         if let Some(words) = shared_without_list(volume.hosts, volume.shared) {
             shown["shared"] = words.into();
         }
@@ -143,23 +146,30 @@ fn rounded(asked_bytes: u64, volume: &Volume) -> String {
     }
 }
 
-/// Changes what is named, and shows what was named last.
+/// Changes what is named, and shows the volume; its access list where only that is changed.
 fn set(
     desk: &Desk,
     name: &str,
-    read_ahead_bytes: Option<u32>,
-    shared: Option<Switch>,
+    (read_ahead_bytes, shared, read_cache): (Option<u32>, Option<Switch>, Option<Switch>),
 ) -> anyhow::Result<()> {
     let nothing = VolumeChange::default;
     if let Some(shared) = shared {
         let change = VolumeChange { shared: Some(shared == Switch::On), ..nothing() };
         desk.ask(|member| member.change_volume(name, &change))?;
     }
-    if read_ahead_bytes.is_none() {
-        return access::show(desk, |member| member.access(name));
+    let cached = read_cache.map(|cached| cached == Switch::On);
+    let cached = cached.map(|cached| VolumeChange { cached: Some(cached), ..nothing() });
+    let ahead = read_ahead_bytes.is_some().then(|| VolumeChange { read_ahead_bytes, ..nothing() });
+    match (cached, ahead) {
+        (None, None) => access::show(desk, |member| member.access(name)),
+        (Some(change), None) | (None, Some(change)) => {
+            show(desk, |member| member.change_volume(name, &change))
+        }
+        (Some(cached), Some(ahead)) => {
+            desk.ask(|member| member.change_volume(name, &cached))?;
+            show(desk, |member| member.change_volume(name, &ahead))
+        }
     }
-    let change = VolumeChange { read_ahead_bytes, ..nothing() };
-    show(desk, |member| member.change_volume(name, &change))
 }
 
 fn serve(desk: &Desk, name: &str, online: bool) -> anyhow::Result<()> {
@@ -184,6 +194,22 @@ fn spec(args: CreateArgs) -> NewVolume {
             CacheWord::Volatile => Cache::Volatile,
         },
         read_ahead_bytes: args.read_ahead,
+        cached: !args.no_cache,
+    }
+}
+
+/// How often what hosts read was in memory, in the place of two numbers.
+fn with_hits(shown: &mut serde_json::Value, volume: &Volume) {
+    let Volume { cache_hits, cache_misses, .. } = *volume;
+    let Some(fields) = shown.as_object_mut() else { return };
+    fields.remove("cache_misses");
+    match units::share(cache_hits, cache_misses) {
+        Some(share) => {
+            let blocks = cache_hits.saturating_add(cache_misses);
+            let text = format!("{share} of {blocks} blocks that were read");
+            fields.insert("cache_hits".to_owned(), text.into());
+        }
+        None => drop(fields.remove("cache_hits")),
     }
 }
 
@@ -230,6 +256,27 @@ fn state(state: VolumeState) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn hits_are_told_as_a_share_of_what_was_read() {
+        let text = |hits: u64, misses: u64| {
+            let mut shown = json!({
+                "id": 1, "name": "v", "size_bytes": 1, "raid": "raid5", "state": "online", "reason": "",
+                "thick": false, "block_bytes": 512, "cache": "durable", "read_ahead_bytes": 0,
+                "used_bytes": 0, "reserved_bytes": 0, "snapshots": 0, "origin": null,
+                "created_unix_seconds": 1, "iqn": "", "sessions": 0, "cached": true,
+                "cache_hits": hits, "cache_misses": misses,
+            });
+            let volume: Volume = serde_json::from_value(shown.clone()).unwrap();
+            with_hits(&mut shown, &volume);
+            details(&shown).unwrap()
+        };
+        let read = text(3, 1);
+        assert!(read.contains("75 % of 4 blocks that were read\n"), "{read}");
+        assert!(!read.contains("misses") && !text(0, 0).contains("hits"), "{read}");
+        assert!(read.contains("cached"), "{read}");
+    }
 
     #[test]
     fn a_volume_without_a_list_is_not_said_to_be_for_one_host() {

@@ -18,6 +18,11 @@ pub(crate) fn check(cores: u16) -> Result<(), (u64, u64)> {
     }
 }
 
+/// What that limit leaves beside `cores` cores; `None` without one.
+pub(crate) fn left(cores: u16) -> Option<u64> {
+    getrlimit(Resource::As).current.map(|limit| limit.saturating_sub(needed(cores)))
+}
+
 fn needed(cores: u16) -> u64 {
     BASE_BYTES + CORE_BYTES * u64::from(cores)
 }
@@ -30,5 +35,6 @@ mod tests {
     fn each_core_has_its_share_and_no_limit_is_enough() {
         assert_eq!(needed(2) - needed(1), CORE_BYTES);
         assert_eq!(check(1), Ok(()), "tests run without a limit");
+        assert_eq!(left(1), None, "tests run without a limit");
     }
 }

@@ -27,6 +27,12 @@ pub(crate) fn latency(us: f64) -> String {
     }
 }
 
+/// How much of the whole the first part is: `83 %`; `None` of nothing. What is not quite all is not said to be all.
+pub(crate) fn share(part: u64, rest: u64) -> Option<String> {
+    let whole = u128::from(part) + u128::from(rest);
+    (whole > 0).then(|| format!("{} %", u128::from(part) * 100 / whole))
+}
+
 /// A number of things: `1 disk`, `2 disks`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
@@ -55,6 +61,15 @@ pub(crate) fn time(unix_seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_share_is_of_both_parts() {
+        let of = |part, rest| share(part, rest);
+        assert_eq!(of(0, 0), None);
+        assert_eq!(of(1, 2).as_deref(), Some("33 %"));
+        assert_eq!(of(999, 1).as_deref(), Some("99 %"));
+        assert_eq!(of(u64::MAX, 0).as_deref(), Some("100 %"));
+    }
 
     #[test]
     fn durations_have_two_units_at_most() {

@@ -98,6 +98,7 @@ fn of_volume(volume: &Volume, access: &Access) -> Result<Keys, MemberError> {
         ("block", Value::Number(u64::from(volume.block_bytes))),
         ("cache", Value::Text(cache.to_owned())),
         ("read-ahead", Value::Text(size::short(u64::from(volume.read_ahead_bytes)))),
+        ("read-cache", Value::Switch(volume.cached)),
         ("online", Value::Switch(volume.state != VolumeState::Offline)),
         ("access", access),
     ]);

@@ -259,6 +259,7 @@ impl Planner<'_> {
                     change.size_bytes = Some(wanted);
                 }
                 ("read-ahead", ahead) => change.read_ahead_bytes = Some(small(ahead)?),
+                ("read-cache", Value::Switch(cached)) => change.cached = Some(*cached),
                 ("online", Value::Switch(online)) => {
                     change.online = Some(*online);
                     if !online {
@@ -316,6 +317,7 @@ fn new_volume(name: &str, keys: &Keys) -> Result<NewConfiguredVolume, String> {
         block_bytes,
         cache,
         read_ahead_bytes: keys.get("read-ahead").map(small).transpose()?,
+        cached: keys.get("read-cache") != Some(&Value::Switch(false)),
     };
     let online = keys.get("online") != Some(&Value::Switch(false));
     let access = keys.get("access").map(access_change).transpose()?;

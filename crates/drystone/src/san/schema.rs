@@ -56,6 +56,7 @@ pub(crate) const KINDS: &[Kind] = &[
             ("block", Shape::Number),
             ("cache", Shape::Word(&["durable", "volatile"])),
             ("read-ahead", Shape::SizeOrNone),
+            ("read-cache", Shape::Switch),
             ("online", Shape::Switch),
             ("shared", Shape::Switch),
             ("access", Shape::Access),

@@ -97,6 +97,11 @@ pub(crate) fn config(
     })
 }
 
+/// What a limit on address space leaves for more than the cores; `None` without one.
+pub(crate) fn address_space_left(args: &ServeArgs) -> Option<u64> {
+    memory::left(cores(args))
+}
+
 /// The threads to run: as many as the processors this process may use, unless told otherwise.
 fn cores(args: &ServeArgs) -> u16 {
     args.cores.unwrap_or_else(|| {

@@ -22,6 +22,7 @@ use member::data::remembered::Remembered;
 use member::data::{self, Keeps};
 use member::events::{Event, Kind};
 use member::lock::{LockError, LockFile, somebody};
+use member::memory::{LEAST_BYTES, Machine};
 use member::opening::Make;
 use member::{ArrayUnits, GRACE, Life, Logs, Opening, Shown, Unlisted};
 use notify::Notifier;
@@ -108,6 +109,7 @@ fn start(
 ) -> Result<Option<Running>, Failure> {
     // What can be refused is refused before a disk is written to.
     portals::probe(&args.serve.portals).map_err(|error| serve::explain(&error))?;
+    let cache_bytes = cache_bytes(args)?;
     // A start that lets nobody in opens nothing that was closed before; what was is remembered for others.
     if unlisted != Unlisted::Nobody {
         doors(args, plan).keep(&data, args.open_access, keeps).map_err(not_opened)?;
@@ -135,6 +137,7 @@ fn start(
             journals: args.journals.clone(),
             accept_missing: args.accept_missing,
             data,
+            cache_bytes,
         },
         prefix: args.iqn.clone(),
         units,
@@ -152,6 +155,15 @@ fn start(
     }
     let shown = life.watch().map_err(advised)?;
     Ok(Some(Running { server, life, shown, tls }))
+}
+
+/// Memory for the read cache on this machine: no more than a limit on address space bears, as most
+/// allocations that fail end the process.
+fn cache_bytes(args: &UpArgs) -> Result<u64, Failure> {
+    let bytes = args.cache_memory.bytes_on(Machine::look());
+    let bytes = bytes.map_err(|error| Failure::Usage(error.to_string()))?;
+    let left = serve::address_space_left(&args.serve).unwrap_or(u64::MAX);
+    Ok(bytes.min(left.max(LEAST_BYTES)))
 }
 
 /// Which checks hosts have to pass.

@@ -76,6 +76,7 @@ fn volumes(tour: &mut Tour<'_>) {
     };
     assert_eq!(change(tour, json!({"size_bytes": 128 << 20}))["size_bytes"], 128 << 20);
     assert_eq!(change(tour, json!({"read_ahead_bytes": 0}))["read_ahead_bytes"], 0);
+    assert_eq!(change(tour, json!({"cached": false}))["cached"], false);
     let smaller = json!({"size_bytes": 64 << 20});
     tour.refused("PATCH", "/v1/volumes/a", Some(smaller), 409, "would-lose-data");
     let smaller = json!({"size_bytes": 64 << 20, "shrink": true});
@@ -470,6 +471,13 @@ fn work(tour: &mut Tour<'_>) {
     assert_eq!(set["scrub_days"], 7);
     let too_much = json!({"rebuild_share_percent": 101});
     tour.refused("PATCH", "/v1/array", Some(too_much), 422, "invalid");
+    let cache = json!({"cache_memory_bytes": 32 << 20});
+    let set = tour.call("PATCH", "/v1/array", Some(cache), 200).json();
+    assert_eq!(set["cache_memory"]["bytes_max"], 32 << 20);
+    tour.call("PATCH", "/v1/array", Some(json!({"cache_memory_bytes": 0})), 200);
+    let too_little = json!({"cache_memory_bytes": 1, "scrub_days": 9});
+    tour.refused("PATCH", "/v1/array", Some(too_little), 422, "invalid");
+    assert_eq!(tour.call("GET", "/v1/array", None, 200).json()["scrub_days"], 7, "nothing is set");
 
     tour.call("GET", "/v1/figures", None, 200);
     for (query, status, code) in [

@@ -100,6 +100,7 @@ const SAN: &str = r#"
 size = "64M"
 raid = "raid1"
 read-ahead = "0"
+read-cache = false
 shared = true
 access = ["policy=rack1 for=snapshot", "chap=al ip=10.1.0.0/16 for=both"]
 

@@ -399,7 +399,15 @@ fn what_is_set_for_the_array_and_a_volume_stays_set() {
     let set = ["array", "set", "--rebuild-share", "20", "--scrub-every", "7", "--warn-at", "90,1"];
     assert_eq!(member.json(&set)["rebuild_share_percent"], 20);
     member.run(&["volume", "create", "a", "64M"]);
-    member.run(&["volume", "set", "a", "--read-ahead", "4M"]);
+    let twice = ["volume", "set", "a", "--read-ahead", "4M", "--read-cache", "off"];
+    assert_eq!(member.json(&twice)["cached"], false);
+    member.run(&["volume", "create", "once", "64M", "--no-cache"]);
+    assert_eq!(member.json(&["volume", "set", "once", "--read-cache", "on"])["cached"], true);
+    let set = ["array", "set", "--cache-memory", "32M"];
+    assert!(member.run(&set).contains("keeps to this until the member stops"));
+    assert_eq!(member.json(&set)["cache_memory"]["bytes_max"], 32 << 20);
+    let refused = member.refused(&["array", "set", "--cache-memory", "1P", "--scrub-every", "3"]);
+    assert!(refused.contains("more than three quarters of the memory"), "{refused}");
     member.run(&["array", "set", "--scrub-every", "0"]);
     member.crash();
 
@@ -409,7 +417,11 @@ fn what_is_set_for_the_array_and_a_volume_stays_set() {
     for (key, value) in wanted.as_object().unwrap() {
         assert_eq!(shown[key], *value, "{key}");
     }
-    assert_eq!(member.json(&["volume", "show", "a"])["read_ahead_bytes"], 4 << 20);
+    let a = member.json(&["volume", "show", "a"]);
+    assert_eq!((&a["read_ahead_bytes"], &a["cached"]), (&json!(4 << 20), &json!(false)));
+    assert_eq!(member.json(&["volume", "show", "once"])["cached"], true);
+    // The start decides.
+    assert_ne!(shown["cache_memory"]["bytes_max"], 32 << 20);
     // More than one percent of these disks.
     member.run(&["volume", "create", "b", "64M", "--thick"]);
     assert!(member.json(&["array", "show"])["warnings"][0].as_str().unwrap().contains("in use"));

@@ -7,7 +7,7 @@
 //! ```
 
 use array::label::{Found, erase};
-use array::{Array, ArrayError, CreateOptions, Level, RingEnv, probe};
+use array::{Array, ArrayError, CreateOptions, Level, OpenOptions, RingEnv, probe};
 use group::words::counted;
 use std::fs;
 use std::path::PathBuf;
@@ -135,7 +135,8 @@ async fn create(seen: &[Seen], make: &Make) -> Result<Array, StartError> {
     }
     let usual = if disks.len() == 1 { Level::Raid0 } else { Level::Raid10 };
     let level = make.raid.unwrap_or(usual);
-    let options = CreateOptions { level, journal, ..CreateOptions::default() };
+    let open = OpenOptions { block_cache_bytes: make.cache_bytes, ..OpenOptions::default() };
+    let options = CreateOptions { level, journal, open, ..CreateOptions::default() };
     let count = counted(disks.len() as u64, "disk");
     let array =
         Array::create(Arc::new(RingEnv), disks, options).await.map_err(StartError::Create)?;

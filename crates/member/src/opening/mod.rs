@@ -39,6 +39,8 @@ pub struct Make {
     pub accept_missing: bool,
     /// The directory of the member.
     pub data: PathBuf,
+    /// Memory for the cache of blocks.
+    pub cache_bytes: u64,
 }
 
 /// An array, and the disks that were looked at for it.
@@ -217,6 +219,7 @@ async fn open_found(disks: Disks, make: &Make, tell: Tells<'_>) -> Result<Opened
     let options = OpenOptions {
         accept_missing: make.accept_missing,
         absent: why_absent,
+        block_cache_bytes: make.cache_bytes,
         ..OpenOptions::default()
     };
     let array = open_existing(members, options).await.map_err(|error| {
@@ -261,6 +264,7 @@ mod tests {
                 journals: Vec::new(),
                 accept_missing: true,
                 data: PathBuf::new(),
+                cache_bytes: crate::memory::LEAST_BYTES,
             };
             let refused = open_found(disks, &make, &|_| ()).await.expect_err("it may know more");
             assert!(matches!(&refused, StartError::SilentDisk(disk) if disk == "/dev/silent"));

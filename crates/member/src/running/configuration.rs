@@ -255,6 +255,7 @@ fn steps(change: &VolumeChange) -> impl Iterator<Item = VolumeRequest> {
     let name = || change.name.clone();
     let ahead =
         change.read_ahead_bytes.map(|bytes| VolumeRequest::SetReadAhead { name: name(), bytes });
+    let cached = change.cached.map(|cached| VolumeRequest::SetCached { name: name(), cached });
     let online = change.set.online.filter(|online| *online);
     let online = online.map(|online| VolumeRequest::SetOnline { name: name(), online });
     let grown = change.size_bytes.map(|size_bytes| VolumeRequest::Resize {
@@ -262,7 +263,7 @@ fn steps(change: &VolumeChange) -> impl Iterator<Item = VolumeRequest> {
         size_bytes,
         shrink: false,
     });
-    ahead.into_iter().chain(online).chain(grown)
+    ahead.into_iter().chain(cached).chain(online).chain(grown)
 }
 
 fn put_once<T>(all: &mut BTreeMap<String, T>, name: &str, item: T) -> Result<(), RequestError> {

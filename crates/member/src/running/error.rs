@@ -8,6 +8,7 @@ use target::TargetError;
 use thiserror::Error;
 
 use crate::data::DataError;
+use crate::memory::CacheMemoryError;
 use crate::settings::KeptError;
 use crate::spec::disk::MemberDiskError;
 use crate::spec::{DiskError, size};
@@ -27,6 +28,9 @@ pub enum RequestError {
     /// A disk cannot be opened.
     #[error(transparent)]
     Disk(#[from] DiskError),
+    /// The cache of blocks cannot have so much memory, or so little.
+    #[error(transparent)]
+    CacheMemory(#[from] CacheMemoryError),
     /// Settings are not there, or say no.
     #[error(transparent)]
     Kept(#[from] KeptError),

@@ -28,8 +28,13 @@ impl Member {
                 Ok(self.shown_array())
             }
             ArrayRequest::Jobs => Ok(Answer::Jobs(self.array.jobs())),
-            ArrayRequest::Set(change) => {
-                self.array.set(change).await?;
+            ArrayRequest::Set { settings, cache_memory } => {
+                // What is refused is refused before anything is set.
+                let cache_bytes = cache_memory.map(Self::checked_cache_memory).transpose()?;
+                self.array.set(settings).await?;
+                if let Some(bytes) = cache_bytes {
+                    self.set_cache_bytes(bytes);
+                }
                 Ok(self.shown_array())
             }
             ArrayRequest::Scrub => {

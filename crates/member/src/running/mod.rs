@@ -10,6 +10,7 @@ mod first;
 mod half_made;
 mod jobs;
 mod logins;
+mod memory;
 mod one_host;
 pub(crate) mod places;
 mod registrations;
@@ -37,6 +38,7 @@ use crate::serving::Serving;
 use crate::settings::{Hosts, MemberSettings, UnitSave, Unlisted};
 
 pub use error::{KeptSnapshot, RequestError};
+pub(crate) use memory::CacheLimit;
 use places::Places;
 
 /// How long the end waits for a run of a schedule.
@@ -57,6 +59,8 @@ pub struct Member {
     places: Rc<Places>,
     /// What counts what disks do.
     meters: Meters,
+    /// How much memory the cache of blocks is to have.
+    cache_limit: CacheLimit,
     /// Scrubs and checks under way.
     verifying: Rc<Cell<usize>>,
     /// Changes of what is served come one after the other.
@@ -100,7 +104,7 @@ impl Member {
         serving: Serving,
         (settings, unlisted): (Rc<MemberSettings>, Unlisted),
         (remembered, meters, chosen_prefix, places): (Remembered, Meters, Option<String>, Places),
-        events: EventLog,
+        (cache_limit, events): (CacheLimit, EventLog),
     ) -> Self {
         let remembered = Arc::new(Mutex::new(remembered));
         let (turn, joining, taking) = (Turn::default(), Turn::default(), Turn::default());
@@ -114,6 +118,7 @@ impl Member {
             remembered,
             places: Rc::new(places),
             meters,
+            cache_limit,
             verifying: Rc::default(),
             turn,
             joining,

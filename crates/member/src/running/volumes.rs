@@ -98,6 +98,9 @@ impl Member {
             VolumeRequest::SetReadAhead { name, bytes } => {
                 Some(array.set_read_ahead(&name, bytes).await?.name)
             }
+            VolumeRequest::SetCached { name, cached } => {
+                Some(array.set_volume_cached(&name, cached).await?.name)
+            }
             VolumeRequest::SetShared { name, shared } => {
                 self.set_shared(&name, shared).await?;
                 Some(name)

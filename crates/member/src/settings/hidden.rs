@@ -66,6 +66,7 @@ pub(super) async fn create(array: &Array) -> Result<VolumeInfo, ArrayError> {
         block_bytes: 4096,
         cache: Cache::Durable,
         read_ahead_bytes: Some(0),
+        cached: true,
     };
     array.create_volume(spec).await?;
     array.set_volume_online(NAME, false).await

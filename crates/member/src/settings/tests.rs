@@ -81,6 +81,7 @@ fn take_the_name(home: &Path) {
             block_bytes: 4096,
             cache: array::api::Cache::Durable,
             read_ahead_bytes: None,
+            cached: true,
         };
         member.array().create_volume(spec).await.expect("a volume");
     });

@@ -6,11 +6,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::buf::SlotRef;
-use super::{Buf, Map};
+use super::{Buf, Map, SharedData};
 
-/// A counted reference to bytes of a [`Buf`], a [`Region`](super::Region), the heap or a static: cloning and
-/// slicing copy nothing. Bytes of a region may be overwritten by another core at any time, so they are
-/// only ever copied, never borrowed; all others never change.
+/// A counted reference to bytes of a [`Buf`], a [`SharedPool`](super::SharedPool), a
+/// [`Region`](super::Region), the heap or a static: cloning and slicing copy nothing. Bytes of a region
+/// may be overwritten by another core at any time, so they are only ever copied, never borrowed; all
+/// others never change.
 #[derive(Clone)]
 pub struct Data {
     owner: Owner,
@@ -25,6 +26,7 @@ enum Owner {
     Buf { _slot: SlotRef },
     Heap { _bytes: Arc<[u8]> },
     Region { _map: Arc<Map> },
+    Shared { _data: SharedData },
 }
 
 impl Data {
@@ -47,11 +49,12 @@ impl Data {
         self.len == 0
     }
 
-    /// How many of these bytes lie in a buffer of the pool, which is not free as long as they are used.
+    /// How many of these bytes lie in a buffer of the core's pool, which is not free as long as they are
+    /// used.
     pub fn pooled_bytes(&self) -> usize {
         match self.owner {
             Owner::Buf { .. } => self.len,
-            Owner::Static | Owner::Heap { .. } | Owner::Region { .. } => 0,
+            Owner::Static | Owner::Heap { .. } | Owner::Region { .. } | Owner::Shared { .. } => 0,
         }
     }
 
@@ -79,7 +82,7 @@ impl Data {
     pub fn as_slice(&self) -> Option<&[u8]> {
         match self.owner {
             Owner::Region { .. } => None,
-            Owner::Static | Owner::Buf { .. } | Owner::Heap { .. } => {
+            Owner::Static | Owner::Buf { .. } | Owner::Heap { .. } | Owner::Shared { .. } => {
                 // SAFETY: static, frozen and shared bytes are initialized, immutable, and alive while
                 // `self` holds their owner.
                 Some(unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) })
@@ -167,6 +170,13 @@ impl From<Arc<[u8]>> for Data {
     }
 }
 
+impl From<SharedData> for Data {
+    fn from(data: SharedData) -> Data {
+        let (ptr, len) = (NonNull::from(&*data).cast(), data.len());
+        Data { owner: Owner::Shared { _data: data }, ptr, len }
+    }
+}
+
 impl fmt::Debug for Data {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.owner {
@@ -174,6 +184,7 @@ impl fmt::Debug for Data {
             Owner::Buf { .. } => "buf",
             Owner::Heap { .. } => "heap",
             Owner::Region { .. } => "region",
+            Owner::Shared { .. } => "shared",
         };
         f.debug_struct("Data").field("kind", &kind).field("len", &self.len).finish()
     }

@@ -1,9 +1,11 @@
-//! Memory that I/O works on: pooled aligned buffers, shared regions, and references to parts of both.
+//! Memory that I/O works on: pooled aligned buffers of a core, those of a pool that all cores share, shared
+//! regions, and references to parts of all of them.
 
 mod buf;
 mod data;
 mod map;
 mod region;
+mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +15,7 @@ pub use buf::{
 };
 pub use data::Data;
 pub use region::Region;
+pub use shared::{SharedBuf, SharedData, SharedPool};
 
 pub(crate) use map::Map;
 

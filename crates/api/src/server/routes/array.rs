@@ -45,7 +45,7 @@ pub(super) async fn change_array(
     Sent(change): Sent<ArrayChange>,
 ) -> Result<Response, Problem> {
     check_percents(&change)?;
-    let request = Request::Array(ArrayRequest::Set(change.into()));
+    let request = Request::Array(change.into());
     let changed: Array = app.change(Kept::Array, tag, request).await?;
     Ok(tagged(StatusCode::OK, &changed))
 }
@@ -125,7 +125,9 @@ mod tests {
     fn only_shares_are_taken() {
         let of = |share, warn: Option<&[u8]>| {
             let (rebuild_share_percent, warn_percents) = (share, warn.map(<[u8]>::to_vec));
-            check_percents(&ArrayChange { rebuild_share_percent, warn_percents, scrub_days: None })
+            let change =
+                ArrayChange { rebuild_share_percent, warn_percents, ..ArrayChange::default() };
+            check_percents(&change)
         };
         assert!(of(None, None).is_ok() && of(Some(1), Some(&[100, 50])).is_ok());
         for (share, warn) in [(Some(0), None), (Some(101), None), (None, Some(&[50, 0][..]))] {

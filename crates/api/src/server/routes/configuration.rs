@@ -36,7 +36,7 @@ pub(super) async fn show_configuration(State(app): Shared) -> Result<Response, P
 ///
 /// Volumes are made first; access, policies, CHAP users, accounts, schedules and destinations of events are stored
 /// in one transaction, and if that is refused the new volumes are taken back. Then volumes are taken offline, the rules come into force, and
-/// read-ahead, online and size follow: those are not taken back if one of them fails, and the answer says which did.
+/// read-ahead, the read cache, online and size follow: those are not taken back if one of them fails, and the answer says which did.
 #[utoipa::path(
     patch, path = "/v1/configuration", tag = "access", request_body = ConfigurationChange,
     params(IfMatch, IdempotencyKey),

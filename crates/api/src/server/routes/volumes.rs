@@ -99,8 +99,8 @@ pub(super) async fn show_volume(
 
 /// Change a volume
 ///
-/// One thing at a time: its name, its size, whether it is served, what is read ahead, or whether several hosts
-/// may use it at the same time.
+/// One thing at a time: its name, its size, whether it is served, what is read ahead, whether several hosts
+/// may use it at the same time, or whether what is read of it is kept in memory.
 #[utoipa::path(
     patch, path = "/v1/volumes/{name}", tag = "volumes", request_body = VolumeChange,
     params(("name" = String, Path, description = "The volume."), IfMatch),
@@ -124,18 +124,28 @@ pub(super) async fn change_volume(
 
 /// What a change is to a member.
 fn request_of(name: String, change: VolumeChange) -> Result<VolumeRequest, Problem> {
-    let VolumeChange { name: to, size_bytes, shrink, online, read_ahead_bytes, shared } = change;
-    Ok(match (to, size_bytes, online, read_ahead_bytes, shared, shrink) {
-        (Some(to), None, None, None, None, false) => VolumeRequest::Rename { name, to },
-        (None, Some(size_bytes), None, None, None, shrink) => {
+    let VolumeChange { name: to, size_bytes, shrink, online, read_ahead_bytes, shared, cached } =
+        change;
+    Ok(match (to, size_bytes, online, read_ahead_bytes, shared, cached, shrink) {
+        (Some(to), None, None, None, None, None, false) => VolumeRequest::Rename { name, to },
+        (None, Some(size_bytes), None, None, None, None, shrink) => {
             VolumeRequest::Resize { name, size_bytes, shrink }
         }
-        (None, None, Some(online), None, None, false) => VolumeRequest::SetOnline { name, online },
-        (None, None, None, Some(bytes), None, false) => VolumeRequest::SetReadAhead { name, bytes },
-        (None, None, None, None, Some(shared), false) => VolumeRequest::SetShared { name, shared },
+        (None, None, Some(online), None, None, None, false) => {
+            VolumeRequest::SetOnline { name, online }
+        }
+        (None, None, None, Some(bytes), None, None, false) => {
+            VolumeRequest::SetReadAhead { name, bytes }
+        }
+        (None, None, None, None, Some(shared), None, false) => {
+            VolumeRequest::SetShared { name, shared }
+        }
+        (None, None, None, None, None, Some(cached), false) => {
+            VolumeRequest::SetCached { name, cached }
+        }
         _ => {
             let sentence = "a volume is changed in one thing at a time: send one of name, size_bytes (with \
-                            shrink if that is meant), online, read_ahead_bytes and shared";
+                            shrink if that is meant), online, read_ahead_bytes, shared and cached";
             return Err(Problem::new(Code::Invalid, sentence));
         }
     })
@@ -256,10 +266,13 @@ mod tests {
         assert!(matches!(of(smaller).unwrap(), VolumeRequest::Resize { shrink: true, .. }));
         let shared = VolumeChange { shared: Some(true), ..nothing() };
         assert!(matches!(of(shared).unwrap(), VolumeRequest::SetShared { shared: true, .. }));
+        let uncached = VolumeChange { cached: Some(false), ..nothing() };
+        assert!(matches!(of(uncached).unwrap(), VolumeRequest::SetCached { cached: false, .. }));
         let more = VolumeChange { name: Some("w".into()), ..offline.clone() };
         let both = VolumeChange { shared: Some(true), ..offline.clone() };
         let shrunk = VolumeChange { shrink: true, ..offline };
-        for none in [nothing(), more, both, shrunk] {
+        let two = VolumeChange { shared: Some(true), cached: Some(true), ..nothing() };
+        for none in [nothing(), more, both, shrunk, two] {
             assert_eq!(of(none).unwrap_err().code, Code::Invalid);
         }
     }

@@ -42,6 +42,7 @@ impl Rig {
             block_bytes: 4096,
             cache: Cache::Durable,
             read_ahead_bytes: None,
+            cached: true,
         };
         self.array.create_volume(spec).await.unwrap();
         self.array.device("v").unwrap()

@@ -36,6 +36,7 @@ fn changed(mut san: San, mut change: ConfigurationChange) -> San {
             ("shared", Value::Switch(shared)),
             ("access", access_of(access.unwrap_or(AccessChange::Unlisted))),
             ("read-ahead", size_text(volume.read_ahead_bytes.unwrap_or(1 << 20).into())),
+            ("read-cache", Value::Switch(volume.cached)),
         ]);
         keys.insert(
             "raid",
@@ -48,6 +49,7 @@ fn changed(mut san: San, mut change: ConfigurationChange) -> San {
         let told = [
             ("size", set.size_bytes.map(size_text)),
             ("read-ahead", ahead),
+            ("read-cache", set.cached.map(Value::Switch)),
             ("online", set.online.map(Value::Switch)),
             ("shared", set.shared.map(Value::Switch)),
             ("access", set.access.map(access_of)),

@@ -20,8 +20,7 @@ fn set_shared(rig: &Rig, shared: bool) -> Result<(), RequestError> {
 }
 
 fn change(rig: &Rig, set: VolumeSet) -> Result<(), RequestError> {
-    let (name, read_ahead_bytes, size_bytes) = ("w".to_owned(), None, None);
-    let volumes = vec![VolumeChange { name, set, read_ahead_bytes, size_bytes }];
+    let volumes = vec![VolumeChange { name: "w".to_owned(), set, ..VolumeChange::default() }];
     let change = Box::new(ConfigurationChange { volumes, ..ConfigurationChange::default() });
     rig.ask(Request::Configuration(ConfigurationRequest::Change(change))).map(drop)
 }

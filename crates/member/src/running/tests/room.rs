@@ -25,6 +25,7 @@ fn thick(name: &str, size_bytes: u64) -> VolumeSpec {
         block_bytes: 512,
         cache: Cache::Durable,
         read_ahead_bytes: None,
+        cached: true,
     }
 }
 

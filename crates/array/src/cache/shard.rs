@@ -1,0 +1,225 @@
+//! A part of the cache under one lock: its entries, and which of them go first (S3-FIFO).
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::BuildHasherDefault;
+
+use super::entry::{Entry, Found, Run};
+use super::{Blocks, Origin};
+use crate::Place;
+use crate::pages::NumberHasher;
+
+type Hasher = BuildHasherDefault<NumberHasher>;
+
+/// The small queue has one in so many of the bytes.
+const SMALL_SHARE: u64 = 10;
+/// Marks in the queues beyond two for each entry: then those of entries that are gone are taken out.
+const MARKS_SPARE: usize = 64;
+
+/// Entries in the order in which they came, each by its place and its [mark](Entry::mark).
+type Queue = VecDeque<(Place, u32)>;
+
+/// Part of the cache.
+///
+/// Invariant: `small_bytes` and `main_bytes` are what the entries of each queue take, together no more than
+/// `bytes_max` after each change; each entry has one mark, in the queue that it stands in.
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    entries: HashMap<u64, Entry, Hasher>,
+    small: Queue,
+    main: Queue,
+    small_bytes: u64,
+    main_bytes: u64,
+    bytes_max: u64,
+    /// Places of entries that went from the small queue, the oldest first: what comes back soon was worth keeping.
+    ghosts: VecDeque<u64>,
+    are_ghosts: HashSet<u64, Hasher>,
+    next_mark: u32,
+    evicted: u64,
+}
+
+impl Shard {
+    /// What its entries take.
+    pub(super) fn bytes(&self) -> u64 {
+        self.small_bytes + self.main_bytes
+    }
+
+    /// Blocks that went for want of room.
+    pub(super) fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
+    pub(super) fn set_bytes_max(&mut self, bytes_max: u64) {
+        self.bytes_max = bytes_max;
+        self.shrink_to(bytes_max);
+    }
+
+    /// Lets entries go until there is room for one more of so many bytes; `false` if it would take more than all.
+    pub(super) fn make_room(&mut self, bytes: u64) -> bool {
+        let wanted = bytes + super::entry::ENTRY_BYTES;
+        if wanted > self.bytes_max {
+            return false;
+        }
+        self.shrink_to(self.bytes_max - wanted);
+        true
+    }
+
+    fn shrink_to(&mut self, bytes: u64) {
+        while self.bytes() > bytes {
+            self.evict();
+        }
+    }
+
+    pub(super) fn has(&self, blocks: Blocks<'_>) -> bool {
+        self.entries.get(&blocks.place.raw()).is_some_and(|entry| entry.has(blocks))
+    }
+
+    pub(super) fn find(&mut self, blocks: Blocks<'_>) -> Option<(Found, bool)> {
+        self.entries.get_mut(&blocks.place.raw())?.find(blocks)
+    }
+
+    /// The same, and they do not count as asked for.
+    pub(super) fn look(&self, blocks: Blocks<'_>) -> Option<Found> {
+        self.entries.get(&blocks.place.raw())?.look(blocks)
+    }
+
+    /// Takes in blocks of a place.
+    pub(super) fn keep(&mut self, place: Place, run: Run, origin: Origin) {
+        let key = place.raw();
+        if !self.entries.contains_key(&key) {
+            let is_main = self.are_ghosts.remove(&key);
+            self.next_mark = self.next_mark.wrapping_add(1);
+            let entry = Entry::new(self.next_mark, is_main);
+            *self.bytes_of(is_main) += entry.bytes();
+            self.queue_of(is_main).push_back((place, entry.mark));
+            self.entries.insert(key, entry);
+        }
+        self.change(key, |entry| entry.keep(run, origin));
+        self.shrink_to(self.bytes_max);
+        self.forget_marks();
+    }
+
+    /// Forgets blocks of a place.
+    pub(super) fn end(&mut self, place: Place, mask: u16) {
+        let key = place.raw();
+        if !self.entries.contains_key(&key) {
+            return;
+        }
+        self.change(key, |entry| entry.end(mask));
+        if self.entries[&key].is_empty() {
+            self.remove(key);
+            self.forget_marks();
+        }
+    }
+
+    /// Changes an entry, and what its queue counts of it.
+    fn change(&mut self, key: u64, change: impl FnOnce(&mut Entry)) {
+        let entry = self.entries.get_mut(&key).expect("the caller has looked");
+        let (before, is_main) = (entry.bytes(), entry.is_main);
+        change(entry);
+        let after = entry.bytes();
+        let bytes = self.bytes_of(is_main);
+        *bytes = *bytes - before + after;
+    }
+
+    fn remove(&mut self, key: u64) -> Option<Entry> {
+        let entry = self.entries.remove(&key)?;
+        *self.bytes_of(entry.is_main) -= entry.bytes();
+        Some(entry)
+    }
+
+    fn bytes_of(&mut self, is_main: bool) -> &mut u64 {
+        if is_main { &mut self.main_bytes } else { &mut self.small_bytes }
+    }
+
+    fn queue_of(&mut self, is_main: bool) -> &mut Queue {
+        if is_main { &mut self.main } else { &mut self.small }
+    }
+
+    /// Lets one entry go, of the small queue where that has more than its share.
+    fn evict(&mut self) {
+        let is_small = self.small_bytes > self.bytes_max / SMALL_SHARE || self.main_bytes == 0;
+        if is_small { self.evict_small() } else { self.evict_main() }
+    }
+
+    /// Passes what was asked for again to the main queue, until one was not.
+    fn evict_small(&mut self) {
+        while let Some((place, mark)) = self.small.pop_front() {
+            let key = place.raw();
+            let Some(entry) = self.entries.get_mut(&key).filter(|e| e.mark == mark) else {
+                continue;
+            };
+            if entry.times == 0 {
+                self.evicted += u64::from(entry.blocks());
+                self.remove(key);
+                self.remember(key);
+                return;
+            }
+            entry.times = 0;
+            entry.is_main = true;
+            let bytes = entry.bytes();
+            self.small_bytes -= bytes;
+            self.main_bytes += bytes;
+            self.main.push_back((place, mark));
+        }
+    }
+
+    /// Gives what was asked for another round, until one was not.
+    fn evict_main(&mut self) {
+        while let Some((place, mark)) = self.main.pop_front() {
+            let key = place.raw();
+            let Some(entry) = self.entries.get_mut(&key).filter(|e| e.mark == mark) else {
+                continue;
+            };
+            if entry.times == 0 {
+                self.evicted += u64::from(entry.blocks());
+                self.remove(key);
+                return;
+            }
+            entry.times -= 1;
+            self.main.push_back((place, mark));
+        }
+    }
+
+    /// Remembers the place of an entry that went from the small queue: of as many as there are entries.
+    fn remember(&mut self, key: u64) {
+        if self.are_ghosts.insert(key) {
+            self.ghosts.push_back(key);
+        }
+        while self.ghosts.len() > self.entries.len().max(1) {
+            let oldest = self.ghosts.pop_front().expect("it is longer than that");
+            self.are_ghosts.remove(&oldest);
+        }
+    }
+
+    /// Takes out the marks of entries that are gone, when there are many.
+    fn forget_marks(&mut self) {
+        if self.small.len() + self.main.len() <= 2 * self.entries.len() + MARKS_SPARE {
+            return;
+        }
+        let entries = &self.entries;
+        let is_there = |(place, mark): &(Place, u32)| {
+            entries.get(&place.raw()).is_some_and(|entry| entry.mark == *mark)
+        };
+        self.small.retain(is_there);
+        self.main.retain(is_there);
+    }
+
+    /// Whether what it says of itself is so.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let bytes = |is_main| {
+            let of_queue = self.entries.values().filter(|entry| entry.is_main == is_main);
+            of_queue.map(Entry::bytes).sum::<u64>()
+        };
+        assert_eq!((self.small_bytes, self.main_bytes), (bytes(false), bytes(true)));
+        assert!(self.bytes() <= self.bytes_max, "{} of {}", self.bytes(), self.bytes_max);
+        for (key, entry) in &self.entries {
+            let queue = if entry.is_main { &self.main } else { &self.small };
+            let own = |(place, mark): &&(Place, u32)| place.raw() == *key && *mark == entry.mark;
+            assert_eq!(queue.iter().filter(own).count(), 1, "one mark in its queue");
+            assert!(!entry.is_empty(), "an entry has a block");
+            entry.check();
+        }
+        assert!(self.are_ghosts.len() <= self.ghosts.len());
+    }
+}

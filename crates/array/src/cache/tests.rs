@@ -1,0 +1,246 @@
+use super::*;
+
+use ring::Buf;
+
+use proptest::prelude::*;
+
+use crate::SetId;
+
+const MIB: u64 = 1 << 20;
+const CRCS: [u32; CLUSTER_BLOCKS] = [7; CLUSTER_BLOCKS];
+
+fn place(slot: u32) -> Place {
+    Place::new(SetId(1), slot)
+}
+
+fn blocks(slot: u32, first: usize, count: usize) -> Blocks<'static> {
+    Blocks { place: place(slot), first, crcs: &CRCS[..count] }
+}
+
+fn data(byte: u8, blocks: usize) -> Data {
+    let mut buf = Buf::alloc(blocks * BLOCK_BYTES).unwrap();
+    buf.fill(byte);
+    buf.freeze()
+}
+
+fn keep(cache: &BlockCache, of: Blocks<'_>, byte: u8, origin: Origin) {
+    let now = cache.generation(of.place);
+    cache.keep(of, &data(byte, of.crcs.len()), (now, origin));
+}
+
+fn end(cache: &BlockCache, slot: u32, mask: u16) {
+    cache.end(std::iter::once((place(slot), mask)));
+}
+
+/// The first byte of each block, if all of them are there.
+fn found(cache: &BlockCache, of: Blocks<'_>) -> Option<Vec<u8>> {
+    let data = cache.find(of)?.data;
+    let bytes = data.as_slice().expect("it does not change");
+    assert_eq!(bytes.len(), of.crcs.len() * BLOCK_BYTES);
+    Some(bytes.chunks(BLOCK_BYTES).map(|block| block[0]).collect())
+}
+
+fn check(cache: &BlockCache) {
+    cache.shards.iter().for_each(|shard| lock(shard).check());
+}
+
+#[test]
+fn what_was_kept_is_found_and_nothing_else() {
+    let cache = BlockCache::new(MIB);
+    keep(&cache, blocks(1, 2, 3), 5, Origin::Host);
+    assert_eq!(found(&cache, blocks(1, 2, 3)), Some(vec![5; 3]));
+    assert_eq!(found(&cache, blocks(1, 3, 1)), Some(vec![5]));
+    for other in [blocks(1, 1, 2), blocks(1, 4, 2), blocks(2, 2, 3)] {
+        assert_eq!(found(&cache, other), None);
+    }
+    let others = Blocks { place: place(1), first: 3, crcs: &[8] };
+    assert_eq!(found(&cache, others), None, "another checksum");
+    assert!(cache.has(blocks(1, 2, 3)) && !cache.has(blocks(1, 1, 3)) && !cache.has(others));
+}
+
+#[test]
+fn a_write_ends_what_is_kept_of_its_blocks_although_the_checksums_are_the_same() {
+    let cache = BlockCache::new(MIB);
+    for slot in [1, 2] {
+        keep(&cache, blocks(slot, 0, 16), 1, Origin::Nobody);
+    }
+    end(&cache, 1, 0b0000_0000_0110_0000);
+    assert_eq!(found(&cache, blocks(1, 5, 1)), None);
+    assert_eq!(found(&cache, blocks(1, 4, 4)), None);
+    assert_eq!(found(&cache, blocks(1, 7, 9)), Some(vec![1; 9]), "its others stay");
+    assert_eq!(found(&cache, blocks(2, 5, 1)), Some(vec![1]), "so do other places");
+    keep(&cache, blocks(1, 5, 2), 2, Origin::Nobody);
+    assert_eq!(found(&cache, blocks(1, 4, 4)), Some(vec![1, 2, 2, 1]));
+    end(&cache, 1, WHOLE);
+    assert_eq!(found(&cache, blocks(1, 0, 1)), None);
+    check(&cache);
+}
+
+#[test]
+fn what_was_read_beside_a_write_is_not_kept() {
+    let cache = BlockCache::new(MIB);
+    let before = cache.generation(place(1));
+    end(&cache, 1, 1 << 9);
+    cache.keep(blocks(1, 0, 16), &data(1, 16), (before, Origin::Host));
+    assert_eq!(found(&cache, blocks(1, 0, 1)), None);
+    keep(&cache, blocks(1, 0, 16), 2, Origin::Host);
+    assert_eq!(found(&cache, blocks(1, 9, 1)), Some(vec![2]), "who read it afterwards");
+}
+
+#[test]
+fn bytes_that_are_lent_stay_as_they_are_when_their_block_goes() {
+    let cache = BlockCache::new(MIB);
+    keep(&cache, blocks(1, 0, 1), 1, Origin::Host);
+    let lent = cache.find(blocks(1, 0, 1)).unwrap().data;
+    end(&cache, 1, WHOLE);
+    (0..1000).for_each(|slot| keep(&cache, blocks(10 + slot, 0, 1), 2, Origin::Host));
+    assert!(lent.as_slice().unwrap().iter().all(|byte| *byte == 1));
+}
+
+#[test]
+fn it_holds_what_it_may_and_gives_way_at_once() {
+    let cache = BlockCache::new(4 * MIB);
+    for slot in 0..500 {
+        keep(&cache, blocks(slot, 0, 16), 1, Origin::Host);
+        keep(&cache, blocks(1000 + slot, 3, 1), 1, Origin::Host);
+    }
+    let full = cache.figures();
+    assert!(full.bytes <= 4 * MIB && full.bytes > 3 * MIB, "{full:?}");
+    assert!(full.evicted > 6000, "{full:?}");
+    check(&cache);
+    cache.set_bytes_max(MIB);
+    check(&cache);
+    assert!(cache.figures().bytes <= MIB && cache.pool.mapped_bytes() as u64 <= MIB);
+    cache.set_bytes_max(0);
+    assert_eq!((cache.figures().bytes, cache.pool.mapped_bytes()), (0, 0));
+    keep(&cache, blocks(1, 0, 1), 1, Origin::Host);
+    assert_eq!(found(&cache, blocks(1, 0, 1)), None, "it may hold nothing");
+}
+
+/// Reads each slot once, as a host that misses does.
+fn read(cache: &BlockCache, slot: u32) -> bool {
+    let is_hit = cache.find(blocks(slot, 0, 1)).is_some();
+    if !is_hit {
+        keep(cache, blocks(slot, 0, 1), 1, Origin::Host);
+    }
+    is_hit
+}
+
+fn read_all(cache: &BlockCache, slots: std::ops::Range<u32>) {
+    slots.for_each(|slot| _ = read(cache, slot));
+}
+
+#[test]
+fn what_is_read_from_end_to_end_does_not_push_out_what_is_read_again_and_again() {
+    let cache = BlockCache::new(8 * MIB);
+    // About 1,900 entries fit: half of them are hot.
+    let hot = 900;
+    (0..4).for_each(|_| read_all(&cache, 0..hot));
+    let ratio = || (0..hot).filter(|slot| read(&cache, *slot)).count() * 100 / hot as usize;
+    assert_eq!(ratio(), 100);
+    for part in 0..10 {
+        // Ten times the memory, and the hot ones are read in between.
+        let first = 100_000 + part * 2000;
+        read_all(&cache, first..first + 2000);
+        assert!(ratio() >= 95, "{} % in part {part}", ratio());
+    }
+    check(&cache);
+}
+
+#[test]
+fn a_cluster_that_is_read_piece_by_piece_is_read_once() {
+    let cache = BlockCache::new(8 * MIB);
+    let hot = 60;
+    let read_hot = |slot| {
+        let is_hit = cache.find(blocks(slot, 0, 16)).is_some();
+        if !is_hit {
+            keep(&cache, blocks(slot, 0, 16), 1, Origin::Host);
+        }
+        is_hit
+    };
+    for _ in 0..3 {
+        (0..hot).for_each(|slot| _ = read_hot(slot));
+    }
+    for slot in 1000..3000 {
+        // As read-ahead and a host that follows it in small steps.
+        keep(&cache, blocks(slot, 0, 16), 1, Origin::Nobody);
+        assert!(cache.find(blocks(slot, 0, 1)).unwrap().is_first);
+        (1..16).for_each(|block| assert!(cache.find(blocks(slot, block, 1)).is_some()));
+    }
+    let left = (0..hot).filter(|slot| cache.has(blocks(*slot, 0, 16))).count();
+    assert!(left * 100 >= hot as usize * 90, "{left} of {hot} are left");
+    check(&cache);
+}
+
+#[test]
+fn volumes_are_counted_each_for_itself_and_can_be_left_out() {
+    let cache = BlockCache::new(MIB);
+    let (one, other) = (cache.volume(VersionId(1)), cache.volume(VersionId(2)));
+    one.count_hits(3);
+    other.count_misses(2);
+    cache.volume(VersionId(1)).count_misses(1);
+    assert_eq!((one.hits(), one.misses(), other.hits(), other.misses()), (3, 1, 0, 2));
+    assert_eq!((cache.figures().hits, cache.figures().misses), (3, 3));
+    assert!(one.is_cached());
+    one.set_cached(false);
+    assert!(!cache.volume(VersionId(1)).is_cached() && other.is_cached());
+    cache.forget_volume(VersionId(1));
+    assert!(cache.volume(VersionId(1)).is_cached(), "another one");
+    assert_eq!((cache.figures().hits, cache.figures().misses), (3, 3), "of all, ever");
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Keep { slot: u32, first: usize, count: usize, late: bool },
+    End { slot: u32, first: usize, count: usize },
+    Find { slot: u32, first: usize, count: usize },
+    Limit(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let range = (0u32..6, 0usize..16, 1usize..17)
+        .prop_map(|(slot, first, count)| (slot, first, count.min(16 - first)));
+    prop_oneof![
+        4 => (range.clone(), any::<bool>())
+            .prop_map(|((slot, first, count), late)| Step::Keep { slot, first, count, late }),
+        2 => range.clone().prop_map(|(slot, first, count)| Step::End { slot, first, count }),
+        6 => range.prop_map(|(slot, first, count)| Step::Find { slot, first, count }),
+        1 => (0u64..400 << 10).prop_map(Step::Limit),
+    ]
+}
+
+proptest! {
+    /// Whatever is found is what was kept last of each block, and nothing that was ended since.
+    #[test]
+    fn what_is_found_is_what_was_kept_last(steps in prop::collection::vec(step(), 1..200)) {
+        let cache = BlockCache::new(300 << 10);
+        let mut newest = [[None; CLUSTER_BLOCKS]; 6];
+        for (number, step) in steps.into_iter().enumerate() {
+            let byte = number as u8;
+            match step {
+                Step::Keep { slot, first, count, late } => {
+                    let before = cache.generation(place(slot));
+                    end(&cache, slot, mask_of(first, count));
+                    newest[slot as usize][first..first + count].fill(None);
+                    let generation = if late { before } else { cache.generation(place(slot)) };
+                    cache.keep(blocks(slot, first, count), &data(byte, count), (generation, Origin::Host));
+                    if !late {
+                        newest[slot as usize][first..first + count].fill(Some(byte));
+                    }
+                }
+                Step::End { slot, first, count } => {
+                    end(&cache, slot, mask_of(first, count));
+                    newest[slot as usize][first..first + count].fill(None);
+                }
+                Step::Find { slot, first, count } => {
+                    if let Some(found) = found(&cache, blocks(slot, first, count)) {
+                        let wanted: Vec<_> = found.into_iter().map(Some).collect();
+                        prop_assert_eq!(&wanted[..], &newest[slot as usize][first..first + count]);
+                    }
+                }
+                Step::Limit(bytes) => cache.set_bytes_max(bytes),
+            }
+            check(&cache);
+        }
+    }
+}
