@@ -229,8 +229,13 @@ impl BlockCache {
     ) {
         let len = blocks.crcs.len() * BLOCK_BYTES;
         assert!(data.len() == len && len > 0, "a checksum for each block");
-        if !self.shard(blocks.place).make_room(SharedPool::capacity_of(len) as u64) {
-            return;
+        let bytes = SharedPool::capacity_of(len) as u64;
+        {
+            let shard = &mut *self.shard(blocks.place);
+            let is_worth_it = origin == Origin::Nobody || shard.admits(blocks.place, bytes);
+            if !is_worth_it || !shard.make_room(bytes) {
+                return;
+            }
         }
         let Some(mut buf) = self.pool.take(len) else { return };
         data.copy_to(0, &mut buf);

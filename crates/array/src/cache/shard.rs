@@ -12,6 +12,12 @@ type Hasher = BuildHasherDefault<NumberHasher>;
 
 /// The small queue has one in so many of the bytes.
 const SMALL_SHARE: u64 = 10;
+/// So many blocks that hosts read for the first time are looked at before it is decided whether such are worth a copy.
+const LOOKED_AT: u32 = 512;
+/// They are when one in so many is asked for again soon.
+const WANTED_SHARE: u32 = 8;
+/// Else one in so many is kept all the same, to see whether that is still so.
+const TRIED_SHARE: u32 = 8;
 /// Marks in the queues beyond two for each entry: then those of entries that are gone are taken out.
 const MARKS_SPARE: usize = 64;
 
@@ -35,6 +41,13 @@ pub(super) struct Shard {
     are_ghosts: HashSet<u64, Hasher>,
     next_mark: u32,
     evicted: u64,
+    /// Of those that a host reads for the first time, how many were looked at, and were asked for again soon.
+    looked_at: u32,
+    wanted: u32,
+    /// Few of them are: most are only remembered, which costs much less than to copy them and let others go.
+    is_scanned: bool,
+    /// Counts those that were only remembered.
+    passed_over: u32,
 }
 
 impl Shard {
@@ -63,6 +76,34 @@ impl Shard {
         true
     }
 
+    /// Whether blocks that a host has just read from disks are worth so many bytes: what is known is, and all while there
+    /// is room; while hosts read on and on what they do not read again, one in some.
+    pub(super) fn admits(&mut self, place: Place, bytes: u64) -> bool {
+        let key = place.raw();
+        let is_known = self.entries.contains_key(&key) || self.are_ghosts.contains(&key);
+        let has_room = self.bytes() + bytes + super::entry::ENTRY_BYTES <= self.bytes_max;
+        if is_known || has_room || !self.is_scanned {
+            return true;
+        }
+        self.passed_over = self.passed_over.wrapping_add(1);
+        if self.passed_over.is_multiple_of(TRIED_SHARE) {
+            return true;
+        }
+        self.remember(key);
+        self.look_at(false);
+        false
+    }
+
+    /// One that a host read for the first time was asked for again soon, or was not.
+    fn look_at(&mut self, is_wanted: bool) {
+        self.looked_at += 1;
+        self.wanted += u32::from(is_wanted);
+        if self.looked_at >= LOOKED_AT {
+            self.is_scanned = self.wanted * WANTED_SHARE < self.looked_at;
+            (self.looked_at, self.wanted) = (0, 0);
+        }
+    }
+
     fn shrink_to(&mut self, bytes: u64) {
         while self.bytes() > bytes {
             self.evict();
@@ -87,6 +128,9 @@ impl Shard {
         let key = place.raw();
         if !self.entries.contains_key(&key) {
             let is_main = self.are_ghosts.remove(&key);
+            if is_main {
+                self.look_at(true);
+            }
             self.next_mark = self.next_mark.wrapping_add(1);
             let entry = Entry::new(self.next_mark, is_main);
             *self.bytes_of(is_main) += entry.bytes();
@@ -152,6 +196,7 @@ impl Shard {
                 self.evicted += u64::from(entry.blocks());
                 self.remove(key);
                 self.remember(key);
+                self.look_at(false);
                 return;
             }
             entry.times = 0;
@@ -160,6 +205,7 @@ impl Shard {
             self.small_bytes -= bytes;
             self.main_bytes += bytes;
             self.main.push_back((place, mark));
+            self.look_at(true);
         }
     }
 

@@ -101,8 +101,8 @@ fn bytes_that_are_lent_stay_as_they_are_when_their_block_goes() {
 fn it_holds_what_it_may_and_gives_way_at_once() {
     let cache = BlockCache::new(4 * MIB);
     for slot in 0..500 {
-        keep(&cache, blocks(slot, 0, 16), 1, Origin::Host);
-        keep(&cache, blocks(1000 + slot, 3, 1), 1, Origin::Host);
+        keep(&cache, blocks(slot, 0, 16), 1, Origin::Nobody);
+        keep(&cache, blocks(1000 + slot, 3, 1), 1, Origin::Nobody);
     }
     let full = cache.figures();
     assert!(full.bytes <= 4 * MIB && full.bytes > 3 * MIB, "{full:?}");
@@ -144,6 +144,24 @@ fn what_is_read_from_end_to_end_does_not_push_out_what_is_read_again_and_again()
         read_all(&cache, first..first + 2000);
         assert!(ratio() >= 95, "{} % in part {part}", ratio());
     }
+    check(&cache);
+}
+
+#[test]
+fn while_all_is_read_once_few_are_copied_and_what_is_read_again_is_found_out() {
+    let cache = BlockCache::new(4 * MIB);
+    let kept = |slots: std::ops::Range<u32>| {
+        slots.filter(|slot| !read(&cache, *slot) && cache.has(blocks(*slot, 0, 1))).count()
+    };
+    assert_eq!(kept(0..500), 500, "while there is room");
+    kept(500..10_000);
+    let few = kept(10_000..20_000);
+    assert!((1000..2000).contains(&few), "{few} of 10,000");
+    // From here on hosts read some over and over: the second time they are known.
+    read_all(&cache, 30_000..30_400);
+    read_all(&cache, 30_000..30_400);
+    let hits = (30_000..30_400).filter(|slot| read(&cache, *slot)).count();
+    assert!(hits >= 390, "{hits} of 400");
     check(&cache);
 }
 
