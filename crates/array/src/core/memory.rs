@@ -4,6 +4,8 @@
 //! its place all the same: checkpoints wait for memory, and because hosts wait for them with their
 //! buffers in hand, a part of the pool is kept for checkpoints alone.
 
+use std::time::Duration;
+
 use ring::Buf;
 
 use super::{Core, RETRY};
@@ -29,5 +31,15 @@ impl Core {
                 None => self.env.sleep(RETRY).await,
             }
         }
+    }
+}
+
+/// What a core does in between is done when this is over.
+const BREATH: Duration = Duration::from_micros(1);
+
+impl Core {
+    /// Lets others on this core go on, in the middle of work that waits for nothing.
+    pub(crate) async fn let_others_run(&self) {
+        self.env.sleep(BREATH).await;
     }
 }

@@ -48,6 +48,7 @@ impl Checkpoint {
         self.core.write_record(self.number, &record).await?;
         let tables_bytes = payload.tables_bytes(record.len());
         self.settle(payload, tables_bytes, left_chunks);
+        self.give_back().await;
         for (asker, result) in self.answers.drain(..) {
             asker.answer(result);
         }
@@ -119,6 +120,17 @@ impl Checkpoint {
         }
     }
 
+    /// Lets writers have what was trimmed, a part at a time: the memory of all of it takes tens of milliseconds to give
+    /// back, in which nobody else on this core would get anything.
+    async fn give_back(&self) {
+        let core = &self.core;
+        while core.journal.give_back_some() {
+            core.let_others_run().await;
+        }
+        let state = &mut *core.lock();
+        state.kept_blocks = core.journal.used_blocks();
+    }
+
     /// The record is durable: memory follows.
     fn settle(&mut self, payload: Payload, tables_bytes: u64, left_chunks: Vec<Left>) {
         let core = &self.core;
@@ -162,8 +174,7 @@ impl Checkpoint {
         if !state.vacated.is_empty() || state.live.values().any(|live| live.lost.is_some()) {
             core.upkeep.ring();
         }
-        core.journal.trim(payload.mark);
-        state.kept_blocks = core.journal.used_blocks();
+        core.journal.let_go(payload.mark);
         state.empty_limbo();
         // Sets that are empty since then are for the next one.
         state.wants_checkpoint |= state.space.take_emptied();

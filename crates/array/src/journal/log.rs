@@ -20,7 +20,10 @@ use crate::{BLOCK_BYTES, DiskId};
 
 /// The part of the ring that only [`Journal::append_reserved`] uses. Each wave of a checkpoint notes
 /// down what it did in a block of its own, and there is one for some clusters that the ring holds.
-const RESERVE_PART: u64 = 8;
+pub(super) const RESERVE_PART: u64 = 8;
+
+/// Memory that is given back at once: a millisecond's worth.
+const GIVE_BACK_BYTES: u64 = 8 << 20;
 
 /// The journal of an array. Any core may call it; its own lock is held for the copy of one
 /// record's payload at most.
@@ -338,26 +341,38 @@ impl Journal {
     /// # Panics
     /// When not everything before it is durable, or it was trimmed further already.
     pub fn trim(&self, mark: Mark) {
-        {
-            let state = &mut *self.lock();
-            assert!(state.tail <= mark.position, "a journal is trimmed forwards");
-            assert!(mark.position <= state.durable.position, "what is not durable stays");
-            state.tail = mark.position;
-        }
+        self.let_go(mark);
         self.give_back();
+    }
+
+    /// The same, but nobody gets the room before [`give_back_some`](Self::give_back_some).
+    ///
+    /// # Panics
+    /// As [`trim`](Self::trim).
+    pub fn let_go(&self, mark: Mark) {
+        let state = &mut *self.lock();
+        assert!(state.tail <= mark.position, "a journal is trimmed forwards");
+        assert!(mark.position <= state.durable.position, "what is not durable stays");
+        state.tail = mark.position;
     }
 
     /// Lets what was trimmed be used again.
     fn give_back(&self) {
+        while self.give_back_some() {}
+    }
+
+    /// Lets some of what was trimmed be used again; whether there is more of it.
+    pub fn give_back_some(&self) -> bool {
         // Who gave back the same on another core, but later, would take what was written there meanwhile.
         let _giving = self.giving_back.lock().expect("nothing panics under it");
-        let (from, to) = {
+        let (from, tail) = {
             let state = self.lock();
             if state.filling > 0 {
-                return;
+                return false;
             }
             (state.kept, state.tail)
         };
+        let to = tail.min(from + GIVE_BACK_BYTES);
         // Not under the lock: giving back a hundred megabytes takes milliseconds. No one reads
         // there any more, and no one writes there before `kept` has moved.
         let mut at = from;
@@ -372,6 +387,7 @@ impl Journal {
             std::mem::take(&mut state.room)
         };
         waiting.into_iter().for_each(Waker::wake);
+        to < tail
     }
 
     /// Copies payload from `position` on.
