@@ -152,6 +152,7 @@ BlindMerge     --test=array rot::a_block_that_nobody_has_stays_lost
 KeepErrors     --test=array disks::a_disk_whose_cable
 KeepClosed     --test=array disks::a_disk_that_is_forgiven
 NoRebalance    --test=array balance::an_added_disk
+RushOn         --lib        volume::throttle::tests::writers_that_never_pause
 BusyThoughRan  --test=wire  scarcity::
 OwnKeys        --test=wire  login::a_reflected_challenge_is_refused
 EarlyAbort     --test=wire  management::a_task_at_the_disk_is_over

@@ -284,6 +284,8 @@ mutants! {
     LateKeep,
     /// Blocks that nobody has are kept in memory as what a merge made of them.
     KeepPoison,
+    /// Writers go on at their own pace while a checkpoint runs, until the journal is full.
+    RushOn,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.

@@ -85,6 +85,8 @@ pub(crate) struct Core {
     pub(crate) balanced: Bell,
     /// Where checkpoints, upkeep and repairs are.
     pub(crate) checkpoint_beat: Beat,
+    /// How fast writers may go while a checkpoint runs.
+    pub(crate) throttle: crate::volume::Throttle,
     pub(crate) upkeep_beat: Beat,
     pub(crate) repair_beat: Beat,
     /// What stands still.

@@ -94,11 +94,13 @@ impl Core {
             return;
         }
         let mut run = self.freeze();
+        self.throttle.begin(self.env.now(), run.clusters());
         if let Err(error) = run.carry_out().await {
             // First this: who is answered must not find the array running.
             self.stop(&error);
             run.refuse(&error);
         }
+        self.throttle.end(self.env.now());
         self.checkpoint_beat.rest();
     }
 
@@ -141,6 +143,12 @@ impl Core {
 }
 
 impl Checkpoint {
+    /// How many clusters have changed.
+    fn clusters(&self) -> u64 {
+        let segments = self.frozen.iter().flat_map(|(_, segments)| segments);
+        segments.map(|segment| segment.patch_count() as u64).sum()
+    }
+
     async fn carry_out(&mut self) -> Result<(), ArrayError> {
         // In place only what the journal has for sure: else a crash could leave a block that
         // neither the old checksum nor the journal explains.
@@ -154,6 +162,7 @@ impl Checkpoint {
         self.delete_step().await?;
         beat.at("data to be in its place");
         self.destage().await?;
+        self.core.throttle.placed(self.core.env.now());
         self.keep_aside().await?;
         self.commit().await
     }

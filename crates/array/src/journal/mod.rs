@@ -130,6 +130,23 @@ pub struct Appended {
     pub used_blocks: u64,
 }
 
+/// How full the ring is, in blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fill {
+    /// In use.
+    pub used: u64,
+    /// What may be, of what is not a checkpoint's own.
+    pub limit: u64,
+}
+
+impl Journal {
+    /// How much is in use of what writers may use.
+    pub fn fill_level(&self) -> Fill {
+        let limit = self.blocks() - self.blocks() / log::RESERVE_PART;
+        Fill { used: self.used_blocks(), limit }
+    }
+}
+
 /// Why a record was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {

@@ -216,6 +216,7 @@ async fn load(
         unlocked: Bell::default(),
         balanced: Bell::default(),
         checkpoint_beat: Beat::default(),
+        throttle: crate::volume::Throttle::default(),
         upkeep_beat: Beat::default(),
         repair_beat: Beat::default(),
         watch: Mutex::default(),

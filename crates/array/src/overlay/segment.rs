@@ -143,6 +143,11 @@ impl Segment {
         self.clusters.iter().map(|(&cluster, patch)| (cluster, patch))
     }
 
+    /// How many there are.
+    pub(crate) fn patch_count(&self) -> usize {
+        self.clusters.len()
+    }
+
     /// Clusters that were zeroed whole; patches of the segment are newer.
     pub(crate) fn zeroed(&self) -> impl Iterator<Item = Range<u64>> {
         self.zeroed.iter()

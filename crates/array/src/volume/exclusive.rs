@@ -35,6 +35,8 @@ impl Drop for Held {
 async fn hold(core: &Arc<Core>, volume: VersionId, blocks: Blocks) -> Result<Held, BlockError> {
     let last = blocks.first + blocks.count as u64 - 1;
     let clusters = blocks.first / CLUSTER_BLOCKS as u64..=last / CLUSTER_BLOCKS as u64;
+    // Before anything is held: others must not wait for who waits for room.
+    core.wait_to_go(volume, blocks.count as u64).await;
     loop {
         let mark = core.unlocked.mark();
         {

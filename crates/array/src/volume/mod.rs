@@ -5,6 +5,7 @@ mod exclusive;
 mod extent;
 mod plan;
 mod read;
+mod throttle;
 mod whole;
 mod write;
 
@@ -21,6 +22,7 @@ use crate::{BLOCK_BYTES, CLUSTER_BYTES};
 
 pub(crate) use ahead::Ahead;
 pub(crate) use plan::Of;
+pub(crate) use throttle::Throttle;
 
 /// An atomic change is one record of the journal, with the ends of its first and last block.
 const ATOMIC_BYTES_MAX: u32 = (PAYLOAD_BLOCKS_MAX as u32 - 1) * BLOCK_BYTES as u32;

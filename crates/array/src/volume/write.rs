@@ -97,11 +97,15 @@ impl Device {
         if len > CLUSTER_BYTES || len == CLUSTER_BYTES && at.is_multiple_of(CLUSTER_BYTES as u64) {
             return self.write_large(volume, first, data, flags.durable);
         }
-        match core.try_change(volume, first, len / BLOCK_BYTES, &Change::Write(data.clone())) {
-            Ok(ticket) => {
+        let count = len / BLOCK_BYTES;
+        let change = Change::Write(data.clone());
+        let tried =
+            core.may_go(count as u64).then(|| core.try_change(volume, first, count, &change));
+        match tried {
+            Some(Ok(ticket)) => {
                 IoFuture::boxed(async move { core.journal.answered(ticket, flags.durable).await })
             }
-            Err(_) => IoFuture::boxed(async move {
+            _ => IoFuture::boxed(async move {
                 let ticket = core.change(volume, first, Change::Write(data)).await?;
                 core.journal.answered(ticket, flags.durable).await
             }),
@@ -275,6 +279,9 @@ impl Core {
         count: usize,
         change: &Change,
     ) -> Result<Ticket, BlockError> {
+        // What is no more than a record takes a block, if that.
+        let blocks = if matches!(change, Change::Zero) { 1 } else { count as u64 };
+        self.wait_to_go(volume, blocks).await;
         let mut waited = Waited::default();
         loop {
             match self.try_change(volume, first, count, change) {

@@ -15,6 +15,7 @@ mod mutants;
 mod operator;
 mod plain;
 mod plain_device;
+mod pressure;
 mod random;
 mod saboteur;
 mod scenario;
