@@ -20,7 +20,7 @@ use crate::opening::{self, Make, Notice, Opened, StartError, Tell};
 use crate::reply::Answer;
 use crate::request::Request;
 use crate::running::places::Places;
-use crate::running::{Asker, CacheLimit, Member, RequestError, watch};
+use crate::running::{Asker, CacheLimit, Member, RequestError, memory, watch};
 use crate::schedules::{self, Runner};
 use crate::serving::Serving;
 use crate::settings::{ArrayUnits, Hosts, MemberSettings, Published, Unlisted};
@@ -130,6 +130,7 @@ impl Life {
     pub fn watch(&self) -> Result<Shown, StartError> {
         self.with(|member| async move {
             ring::spawn(watch::run(member.clone()));
+            ring::spawn(memory::run(member.clone()));
             ring::spawn(Runner::new(member.clone()).run());
             Shown::of(&member)
         })

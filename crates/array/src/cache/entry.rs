@@ -10,7 +10,7 @@ use crate::mutants::{self, Mutant};
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS};
 
 /// What an entry takes beside its blocks, about: its own memory, its places in the table and in a queue.
-pub(super) const ENTRY_BYTES: u64 = 192;
+pub(super) const ENTRY_BYTES: u64 = 320;
 
 /// So often at most it counts that blocks were asked for again (S3-FIFO).
 const TIMES_MAX: u8 = 3;

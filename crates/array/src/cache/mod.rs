@@ -36,9 +36,9 @@ use shard::Shard;
 const SHARDS_MAX: usize = 64;
 /// A shard is worth having when it holds so much.
 const SHARD_BYTES_MIN: u64 = 4 << 20;
-/// Generations are counted for places that share one of so many numbers: a few that are ended keep
+/// Generations are counted for places that share one of so many numbers (1 MiB of memory): some that are ended keep
 /// others, which are being read at that moment, from being kept.
-const GENERATIONS: usize = 4096;
+const GENERATIONS: usize = 1 << 18;
 /// Of a reader that fetches ahead so much at most is in memory and not asked for yet, as a part of the cache.
 const AHEAD_SHARE: u64 = 64;
 
@@ -117,7 +117,7 @@ impl VolumeCache {
 
 /// Verified blocks of an array. Shared by all cores.
 ///
-/// Invariant: its shards together hold no more than `bytes_max`, but for what went while someone still sends it.
+/// Invariant: its shards together hold no more than `bytes_max`, as soon as they have [shrunk](Self::shrink_some).
 #[derive(Debug)]
 pub(crate) struct BlockCache {
     shards: Box<[Mutex<Shard>]>,
@@ -150,15 +150,19 @@ impl BlockCache {
         cache
     }
 
-    /// It holds so much from now on; what is too much goes at once.
+    /// It takes no more than so much from now on. What it has beyond goes by [`shrink_some`](Self::shrink_some).
     pub(crate) fn set_bytes_max(&self, bytes_max: u64) {
         self.bytes_max.store(bytes_max, Ordering::Relaxed);
-        self.pool.set_budget(usize::try_from(bytes_max).unwrap_or(usize::MAX));
         let of_shard = bytes_max / self.shards.len() as u64;
         for shard in &self.shards {
             lock(shard).set_bytes_max(of_shard);
         }
-        self.pool.trim(usize::try_from(bytes_max).unwrap_or(usize::MAX));
+        self.pool.set_budget(usize::try_from(bytes_max).unwrap_or(usize::MAX));
+    }
+
+    /// Lets some of what is too much go, a millisecond's worth; whether there is more.
+    pub(crate) fn shrink_some(&self) -> bool {
+        self.shards.iter().any(|shard| lock(shard).shrink_some())
     }
 
     /// Clusters that one reader may have fetched ahead.
@@ -166,7 +170,12 @@ impl BlockCache {
         self.bytes_max.load(Ordering::Relaxed) / AHEAD_SHARE / CLUSTER_BYTES as u64
     }
 
-    /// What is counted of a volume.
+    /// Whether what is read and written of a volume is kept; not if there is no such volume any more.
+    pub(crate) fn keeps(&self, id: VersionId) -> bool {
+        lock(&self.volumes).by_id.get(&id).is_some_and(|volume| volume.is_cached())
+    }
+
+    /// What is counted of a volume that there is.
     pub(crate) fn volume(&self, id: VersionId) -> Arc<VolumeCache> {
         Arc::clone(lock(&self.volumes).by_id.entry(id).or_default())
     }

@@ -12,6 +12,8 @@ type Hasher = BuildHasherDefault<NumberHasher>;
 
 /// The small queue has one in so many of the bytes.
 const SMALL_SHARE: u64 = 10;
+/// Entries that go under one lock: a fraction of a millisecond, also when their memory goes back to the system.
+const GO_AT_ONCE: usize = 256;
 /// So many blocks that hosts read for the first time are looked at before it is decided whether such are worth a copy.
 const LOOKED_AT: u32 = 512;
 /// They are when one in so many is asked for again soon.
@@ -27,7 +29,7 @@ type Queue = VecDeque<(Place, u32)>;
 /// Part of the cache.
 ///
 /// Invariant: `small_bytes` and `main_bytes` are what the entries of each queue take, together no more than
-/// `bytes_max` after each change; each entry has one mark, in the queue that it stands in.
+/// `bytes_max` unless that was lowered and some are still to go; each entry has one mark, in the queue that it stands in.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     entries: HashMap<u64, Entry, Hasher>,
@@ -63,17 +65,35 @@ impl Shard {
 
     pub(super) fn set_bytes_max(&mut self, bytes_max: u64) {
         self.bytes_max = bytes_max;
-        self.shrink_to(bytes_max);
     }
 
-    /// Lets entries go until there is room for one more of so many bytes; `false` if it would take more than all.
-    pub(super) fn make_room(&mut self, bytes: u64) -> bool {
-        let wanted = bytes + super::entry::ENTRY_BYTES;
-        if wanted > self.bytes_max {
+    /// Lets some of what is beyond the limit go; whether something did.
+    pub(super) fn shrink_some(&mut self) -> bool {
+        if self.bytes() <= self.bytes_max {
             return false;
         }
-        self.shrink_to(self.bytes_max - wanted);
+        self.shrink_to(self.bytes_max);
+        if self.bytes() <= self.bytes_max {
+            self.give_up_room();
+        }
         true
+    }
+
+    /// Lets entries go until there is room for one more of so many bytes; `false` if there is none now.
+    pub(super) fn make_room(&mut self, bytes: u64) -> bool {
+        let wanted = bytes + super::entry::ENTRY_BYTES;
+        wanted <= self.bytes_max && self.shrink_to(self.bytes_max - wanted)
+    }
+
+    /// The tables have grown for more than is to be here from now on.
+    fn give_up_room(&mut self) {
+        self.forget_ghosts();
+        self.forget_marks(0);
+        self.entries.shrink_to_fit();
+        self.are_ghosts.shrink_to_fit();
+        self.ghosts.shrink_to_fit();
+        self.small.shrink_to_fit();
+        self.main.shrink_to_fit();
     }
 
     /// Whether blocks that a host has just read from disks are worth so many bytes: what is known is, and all while there
@@ -104,10 +124,15 @@ impl Shard {
         }
     }
 
-    fn shrink_to(&mut self, bytes: u64) {
-        while self.bytes() > bytes {
+    /// Lets entries go, some at a time at most, as others wait for the lock; whether no more than so much is left.
+    fn shrink_to(&mut self, bytes: u64) -> bool {
+        for _ in 0..GO_AT_ONCE {
+            if self.bytes() <= bytes {
+                return true;
+            }
             self.evict();
         }
+        self.bytes() <= bytes
     }
 
     pub(super) fn has(&self, blocks: Blocks<'_>) -> bool {
@@ -139,7 +164,7 @@ impl Shard {
         }
         self.change(key, |entry| entry.keep(run, origin));
         self.shrink_to(self.bytes_max);
-        self.forget_marks();
+        self.forget_marks(MARKS_SPARE);
     }
 
     /// Forgets blocks of a place.
@@ -151,7 +176,7 @@ impl Shard {
         self.change(key, |entry| entry.end(mask));
         if self.entries[&key].is_empty() {
             self.remove(key);
-            self.forget_marks();
+            self.forget_marks(MARKS_SPARE);
         }
     }
 
@@ -231,6 +256,10 @@ impl Shard {
         if self.are_ghosts.insert(key) {
             self.ghosts.push_back(key);
         }
+        self.forget_ghosts();
+    }
+
+    fn forget_ghosts(&mut self) {
         while self.ghosts.len() > self.entries.len().max(1) {
             let oldest = self.ghosts.pop_front().expect("it is longer than that");
             self.are_ghosts.remove(&oldest);
@@ -238,8 +267,8 @@ impl Shard {
     }
 
     /// Takes out the marks of entries that are gone, when there are many.
-    fn forget_marks(&mut self) {
-        if self.small.len() + self.main.len() <= 2 * self.entries.len() + MARKS_SPARE {
+    fn forget_marks(&mut self, spare: usize) {
+        if self.small.len() + self.main.len() <= 2 * self.entries.len() + spare {
             return;
         }
         let entries = &self.entries;
@@ -250,6 +279,12 @@ impl Shard {
         self.main.retain(is_there);
     }
 
+    /// How many entries and ghosts its tables have room for.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.entries.capacity() + self.are_ghosts.capacity()
+    }
+
     /// Whether what it says of itself is so.
     #[cfg(test)]
     pub(super) fn check(&self) {
@@ -258,7 +293,6 @@ impl Shard {
             of_queue.map(Entry::bytes).sum::<u64>()
         };
         assert_eq!((self.small_bytes, self.main_bytes), (bytes(false), bytes(true)));
-        assert!(self.bytes() <= self.bytes_max, "{} of {}", self.bytes(), self.bytes_max);
         for (key, entry) in &self.entries {
             let queue = if entry.is_main { &self.main } else { &self.small };
             let own = |(place, mark): &&(Place, u32)| place.raw() == *key && *mark == entry.mark;

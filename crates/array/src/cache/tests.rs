@@ -42,6 +42,14 @@ fn found(cache: &BlockCache, of: Blocks<'_>) -> Option<Vec<u8>> {
 
 fn check(cache: &BlockCache) {
     cache.shards.iter().for_each(|shard| lock(shard).check());
+    let figures = cache.figures();
+    assert!(figures.bytes <= figures.bytes_max, "{figures:?}");
+}
+
+/// Sets its limit, and lets what is too much go.
+fn limit(cache: &BlockCache, bytes_max: u64) -> usize {
+    cache.set_bytes_max(bytes_max);
+    (0..).take_while(|_| cache.shrink_some()).count()
 }
 
 #[test]
@@ -108,13 +116,33 @@ fn it_holds_what_it_may_and_gives_way_at_once() {
     assert!(full.bytes <= 4 * MIB && full.bytes > 3 * MIB, "{full:?}");
     assert!(full.evicted > 6000, "{full:?}");
     check(&cache);
-    cache.set_bytes_max(MIB);
+    limit(&cache, MIB);
     check(&cache);
-    assert!(cache.figures().bytes <= MIB && cache.pool.mapped_bytes() as u64 <= MIB);
-    cache.set_bytes_max(0);
+    assert!(cache.pool.mapped_bytes() as u64 <= MIB);
+    limit(&cache, 0);
     assert_eq!((cache.figures().bytes, cache.pool.mapped_bytes()), (0, 0));
     keep(&cache, blocks(1, 0, 1), 1, Origin::Host);
     assert_eq!(found(&cache, blocks(1, 0, 1)), None, "it may hold nothing");
+}
+
+/// Others wait for the lock of a shard, and cores for each other.
+#[test]
+fn a_large_cache_gives_way_in_steps_and_takes_nothing_meanwhile() {
+    let cache = BlockCache::new(64 * MIB);
+    (0..20_000).for_each(|slot| keep(&cache, blocks(slot, 0, 1), 1, Origin::Nobody));
+    let before = cache.figures();
+    cache.set_bytes_max(MIB);
+    assert_eq!(cache.figures().bytes, before.bytes, "it does so when it is asked to");
+    keep(&cache, blocks(50_000, 0, 1), 1, Origin::Nobody);
+    assert!(cache.figures().bytes < before.bytes && !cache.has(blocks(50_000, 0, 1)));
+    assert!(cache.shrink_some());
+    assert!(before.bytes - cache.figures().bytes < 4 * MIB, "some at a time");
+    let steps = limit(&cache, MIB);
+    assert!(steps > 30, "{steps}");
+    check(&cache);
+    assert!(cache.pool.mapped_bytes() as u64 <= MIB);
+    let kept = cache.shards.iter().map(|shard| lock(shard).capacity()).sum::<usize>();
+    assert!(kept < 2_000, "the tables have shrunk, too: room for {kept}");
 }
 
 /// Reads each slot once, as a host that misses does.
@@ -133,7 +161,7 @@ fn read_all(cache: &BlockCache, slots: std::ops::Range<u32>) {
 #[test]
 fn what_is_read_from_end_to_end_does_not_push_out_what_is_read_again_and_again() {
     let cache = BlockCache::new(8 * MIB);
-    // About 1,900 entries fit: half of them are hot.
+    // About 1,850 entries fit: half of them are hot.
     let hot = 900;
     (0..4).for_each(|_| read_all(&cache, 0..hot));
     let ratio = || (0..hot).filter(|slot| read(&cache, *slot)).count() * 100 / hot as usize;
@@ -256,7 +284,7 @@ proptest! {
                         prop_assert_eq!(&wanted[..], &newest[slot as usize][first..first + count]);
                     }
                 }
-                Step::Limit(bytes) => cache.set_bytes_max(bytes),
+                Step::Limit(bytes) => _ = limit(&cache, bytes),
             }
             check(&cache);
         }

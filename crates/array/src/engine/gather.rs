@@ -158,7 +158,7 @@ impl Checkpoint {
     fn end_cached(&self, volume: VersionId, writes: &[Put]) -> Vec<Kept> {
         let cache = &self.core.cache;
         cache.end(writes.iter().map(|put| (put.place, blocks_mask(put.first, put.data.len()))));
-        if !cache.volume(volume).is_cached() {
+        if !cache.keeps(volume) {
             return Vec::new();
         }
         writes.iter().filter_map(|put| Kept::of(put, cache)).collect()

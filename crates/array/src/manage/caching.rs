@@ -8,6 +8,9 @@ use crate::core::{Core, UNCACHED_BYTES};
 use crate::error::ArrayError;
 use crate::tables::Tables;
 
+/// Parts of the cache that go before whoever lowers its limit is answered.
+const STEPS_AT_ONCE: usize = 8;
+
 impl Array {
     /// Says whether what is read of a volume and its snapshots may be kept in memory.
     ///
@@ -37,9 +40,20 @@ impl Array {
         self.volume(name)
     }
 
-    /// How much memory the cache of blocks may take from now on, until the array is closed.
+    /// How much memory the cache of blocks may take from now on, until the array is closed. What it has beyond goes
+    /// soon, some at once.
     pub fn set_block_cache_bytes(&self, bytes: u64) {
-        self.core.cache.set_bytes_max(bytes);
+        let cache = &self.core.cache;
+        cache.set_bytes_max(bytes);
+        if (0..STEPS_AT_ONCE).all(|_| cache.shrink_some()) {
+            let core = Arc::clone(&self.core);
+            // Gigabytes take a minute. Others on this core go on.
+            self.core.env.spawn(Box::pin(async move {
+                while core.cache.shrink_some() {
+                    core.let_others_run().await;
+                }
+            }));
+        }
     }
 }
 

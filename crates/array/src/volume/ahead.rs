@@ -113,15 +113,14 @@ impl Core {
             let [Piece { source: Source::Disk { place, crcs, .. }, .. }] = &found[..] else {
                 return Ok(None);
             };
-            let blocks = Blocks { place: *place, first: 0, crcs };
-            if self.cache.has(blocks) || !self.ahead.begin(*place) {
-                return Ok(None);
-            }
             // Noted in the moment in which the map says so: whoever changes the place comes later.
             let generation = self.cache.generation(*place);
             Ok(Some((*place, crcs.clone(), generation, Arc::clone(state.pages.readers()))))
         });
         let Ok(Some((place, crcs, generation, _readers))) = planned.await else { return };
+        if self.cache.has(Blocks { place, first: 0, crcs: &crcs }) || !self.ahead.begin(place) {
+            return;
+        }
         if let Ok(good) = self.read_place(place, 0, &crcs).await {
             let blocks = Blocks { place, first: 0, crcs: &crcs };
             self.cache.keep(blocks, &good.data, (generation, Origin::Nobody));

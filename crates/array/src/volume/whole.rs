@@ -238,7 +238,7 @@ impl Core {
         generations: &[Generation],
     ) {
         let Record::Map { clusters } = record else { unreachable!("only maps come here") };
-        if !self.cache.volume(volume).is_cached() {
+        if !self.cache.keeps(volume) {
             return;
         }
         for ((moved, placed), generation) in clusters.iter().zip(placed).zip(generations) {

@@ -119,7 +119,7 @@ fn reserve_bytes(machine: Machine) -> u64 {
 ///
 /// While less is available than the machine is to keep, it gives up what is short of what it holds: a limit above that
 /// would free nothing. When there is room again it may take it, but for what it may take already, and by an eighth at
-/// most each time.
+/// most each time; never more than there is.
 pub(crate) fn next_limit(held: Held, machine: Machine) -> u64 {
     let Held { bytes, limit_bytes, wanted_bytes } = held;
     let reserve = reserve_bytes(machine);
@@ -128,7 +128,9 @@ pub(crate) fn next_limit(held: Held, machine: Machine) -> u64 {
         _ => {
             let room = machine.available_bytes - reserve;
             let untaken = limit_bytes.saturating_sub(bytes);
-            limit_bytes + room.saturating_sub(untaken).min(limit_bytes / 8)
+            let grown = limit_bytes + room.saturating_sub(untaken).min(limit_bytes / 8);
+            // Hosts that read fast fill it before the next look.
+            grown.min(bytes.saturating_add(room))
         }
     };
     // One that was set to less than the least has that.
@@ -205,6 +207,11 @@ mod tests {
         assert_eq!(of(held(GIB, GIB), GIB + 10 * MIB), GIB + 10 * MIB, "no more than there is");
         assert_eq!(of(held(GIB - 10 * MIB, GIB), GIB + 10 * MIB), GIB, "it may take that already");
         assert_eq!(of(held(4 * GIB, 4 * GIB), 8 * GIB), 4 * GIB, "no more than is wanted");
+        assert_eq!(
+            of(held(0, 4 * GIB), GIB + 100 * MIB),
+            100 * MIB,
+            "an empty one has what there is"
+        );
         let mut limit = LEAST_BYTES;
         let mut seconds = 0;
         while limit < 4 * GIB {

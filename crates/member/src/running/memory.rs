@@ -1,12 +1,25 @@
 //! The memory of the cache of blocks: set by operators, and given up while the machine runs short.
 
 use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
 
 use array::api::CacheFigures;
 
 use super::{Member, RequestError};
 use crate::memory::{CacheMemory, Held, Machine, next_limit};
 use crate::spec::size;
+
+/// How often the machine is looked at.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Looks for as long as the core runs, whatever else the member waits for.
+pub(crate) async fn run(member: Rc<Member>) {
+    while !member.is_stopping() {
+        member.give_way(member.array().info().cache_memory);
+        ring::sleep(PAUSE).await;
+    }
+}
 
 /// How much the cache is to have.
 #[derive(Debug)]
@@ -44,9 +57,6 @@ impl Member {
     pub(super) fn give_way(&self, cache: CacheFigures) {
         let CacheLimit { wanted_bytes, is_giving_way } = &self.cache_limit;
         let wanted_bytes = wanted_bytes.get();
-        if cache.bytes == 0 && cache.bytes_max >= wanted_bytes {
-            return;
-        }
         // What cannot be read says nothing of what there is.
         let Some(machine) = Machine::look() else { return };
         let held = Held { bytes: cache.bytes, limit_bytes: cache.bytes_max, wanted_bytes };

@@ -10,7 +10,7 @@ mod first;
 mod half_made;
 mod jobs;
 mod logins;
-mod memory;
+pub(crate) mod memory;
 mod one_host;
 pub(crate) mod places;
 mod registrations;

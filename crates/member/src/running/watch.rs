@@ -48,7 +48,6 @@ pub(crate) async fn run(member: Rc<Member>) {
             return;
         }
         let info = member.tell_changes();
-        member.give_way(info.cache_memory);
         let now = states_of(&member);
         let is_to_try = member.is_to_recover() && settings_from.elapsed() >= SETTINGS_PAUSE;
         if now != states || member.is_unsettled() || is_to_try {

@@ -58,6 +58,13 @@ impl Map {
         self.ptr
     }
 
+    /// Asks the kernel for small pages only: it would back a range of which one page is in use with a huge one, and
+    /// what was given back would be resident again. A kernel without huge pages refuses, and needs no asking.
+    pub(crate) fn use_small_pages(&self) {
+        // SAFETY: the range is this mapping; the advice changes neither its contents nor its address.
+        unsafe { libc::madvise(self.ptr.as_ptr().cast(), self.len, libc::MADV_NOHUGEPAGE) };
+    }
+
     /// Gives the pages of `at..at + len` of an anonymous mapping back to the kernel; they read as
     /// zeroes from now on.
     pub(crate) fn release(&self, at: usize, len: usize) {

@@ -253,6 +253,7 @@ impl State {
             return found;
         }
         let map = Map::anonymous(CHUNK_BYTES).ok()?;
+        map.use_small_pages();
         let chunk = self.gone.pop().unwrap_or_else(|| {
             self.chunks.push(None);
             self.blocks.resize(self.chunks.len() * CHUNK_BLOCKS, Block::default());
