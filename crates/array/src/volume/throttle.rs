@@ -45,8 +45,9 @@ const FULL_PERCENT: u64 = 55;
 /// What is not given out as long as there is more, and sparingly then, so that an estimate that was too low does not end
 /// in a full journal.
 const KEPT_PERCENT: u64 = 6;
-/// The delay of one write at most. The next one waits as long after it.
-const DELAY_MAX: Duration = Duration::from_millis(100);
+/// The delay of one write at most. The next one waits as long after it: a checkpoint that stands still, as disks do
+/// that do not answer, must not make minutes of what the journal has room for.
+const DELAY_MAX: Duration = Duration::from_millis(5);
 /// Writes that could have gone before go at once, up to so much of the time: timers are not exact.
 const CREDIT_MAX: Duration = Duration::from_millis(1);
 /// Clusters that what was measured before counts for, in parts of a checkpoint.
