@@ -143,9 +143,12 @@ impl Core {
 }
 
 impl Checkpoint {
-    /// How many clusters have changed.
+    /// How many clusters have changed that can be put in their place.
     fn clusters(&self) -> u64 {
-        let segments = self.frozen.iter().flat_map(|(_, segments)| segments);
+        let state = self.core.lock();
+        let is_served = |volume| state.live.get(volume).is_some_and(|live| live.lost.is_none());
+        let served = self.frozen.iter().filter(|(volume, _)| is_served(volume));
+        let segments = served.flat_map(|(_, segments)| segments);
         segments.map(|segment| segment.patch_count() as u64).sum()
     }
 
@@ -161,6 +164,7 @@ impl Checkpoint {
         beat.at("maps of what is deleted");
         self.delete_step().await?;
         beat.at("data to be in its place");
+        self.core.throttle.placing(self.core.env.now());
         self.destage().await?;
         self.core.throttle.placed(self.core.env.now());
         self.keep_aside().await?;

@@ -10,7 +10,7 @@ use ring::Data;
 use super::Checkpoint;
 use super::gather::Writes;
 use super::merge::PAUSES;
-use crate::core::{Core, Knowledge, RETRY, Redone, Shapes, Stripe, until_done};
+use crate::core::{Core, Knowledge, RETRY, Redone, Shapes, Stripe, batch_clusters, until_done};
 use crate::error::ArrayError;
 use crate::journal::{Changed, Holder, Record};
 use crate::membership::{WaveId, waves_to_redo};
@@ -41,7 +41,9 @@ impl Checkpoint {
         let mut unproved = Vec::new();
         let mut changes = changes.into_iter().peekable();
         while changes.peek().is_some() {
-            let some: Vec<_> = changes.by_ref().take(PLANS_AT_ONCE).collect();
+            // Of little memory each takes its part.
+            let at_once = PLANS_AT_ONCE.min(batch_clusters() / 4).max(1);
+            let some: Vec<_> = changes.by_ref().take(at_once).collect();
             // All to their end before any is done: who plans holds a stripe, and must not stand still with it.
             let plans =
                 some.iter().map(|((set, stripe), writes)| core.plan_update(*set, *stripe, writes));

@@ -372,9 +372,10 @@ impl Journal {
             }
             (state.kept, state.tail)
         };
-        let to = tail.min(from + GIVE_BACK_BYTES);
-        // Not under the lock: giving back a hundred megabytes takes milliseconds. No one reads
-        // there any more, and no one writes there before `kept` has moved.
+        let to = from + GIVE_BACK_BYTES;
+        // Not into the last batch: a disk that joins gets what there is from `kept` on, and must know that batch by it.
+        let to = if tail - from <= GIVE_BACK_BYTES + BATCH_BLOCKS_MAX * BLOCK { tail } else { to };
+        // Not under the lock. No one reads there any more, and no one writes there before `kept` has moved.
         let mut at = from;
         while at < to {
             let end = to.min(at + self.ring_bytes - at % self.ring_bytes);

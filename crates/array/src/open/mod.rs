@@ -12,6 +12,7 @@
 
 mod create;
 mod lacking;
+mod options;
 mod replay;
 
 use std::pin::pin;
@@ -48,6 +49,7 @@ use replay::check_newest;
 
 pub use create::CreateOptions;
 pub(crate) use create::random_id;
+pub use options::OpenOptions;
 
 /// A disk as the caller found it.
 #[derive(Debug, Clone)]
@@ -56,31 +58,6 @@ pub struct Member {
     pub name: String,
     /// The disk.
     pub device: Arc<dyn BlockDevice>,
-}
-
-/// How an array is opened.
-#[derive(Debug, Clone)]
-pub struct OpenOptions {
-    /// Go on although data is on missing disks only: volumes that need them are lost until they are
-    /// back. See [`OpenRefusal::can_be_accepted`].
-    pub accept_missing: bool,
-    /// Memory for metadata pages.
-    pub cache_bytes: usize,
-    /// Memory for blocks of volumes; with none, nothing is fetched ahead either.
-    pub block_cache_bytes: u64,
-    /// Disks that should be there and are not, by name, and why: what operators are told of them.
-    pub absent: Vec<(String, String)>,
-}
-
-impl Default for OpenOptions {
-    fn default() -> Self {
-        Self {
-            accept_missing: false,
-            cache_bytes: 128 << 20,
-            block_cache_bytes: 0,
-            absent: Vec::new(),
-        }
-    }
 }
 
 /// So long a disk may take to say what it is: as long as the kernel gives one command to a SCSI disk. One that takes

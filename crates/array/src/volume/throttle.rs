@@ -24,18 +24,15 @@
 //! volumes take turns, however many writes each has under way.
 
 use std::collections::BTreeMap;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-
-use futures_util::future::select;
 
 use crate::VersionId;
 use crate::core::Core;
 use crate::journal::Fill;
 use crate::mutants::{self, Mutant};
-use crate::sync::{Bell, Turn};
+use crate::sync::Turn;
 
 /// Writers wait from here on, in parts of a hundred of what they may use of the journal: a checkpoint begins at 46. Who is
 /// slower than the room asks for waits for nothing there either ...
@@ -50,6 +47,11 @@ const KEPT_PERCENT: u64 = 6;
 const DELAY_MAX: Duration = Duration::from_millis(5);
 /// Writes that could have gone before go at once, up to so much of the time: timers are not exact.
 const CREDIT_MAX: Duration = Duration::from_millis(1);
+/// Who waits at all waits so long, and goes with all that may go by then: each batch of the journal has a block of its own.
+const TOGETHER: Duration = Duration::from_millis(1);
+/// What is measured counts as so many times what was known at most: one disk that hung must not make hosts wait in all
+/// checkpoints to come.
+const SURPRISE_MAX: u32 = 4;
 /// Clusters that what was measured before counts for, in parts of a checkpoint.
 const FORMER_PART: u64 = 8;
 /// The end is expected so much later than it was: nothing tells how far it is, and who trusts it gives all that is left
@@ -64,8 +66,6 @@ pub(crate) struct Throttle {
     /// Whether a checkpoint runs, for who has no time to look.
     is_running: AtomicBool,
     pace: Mutex<Pace>,
-    /// Rings when a checkpoint has ended.
-    ended: Bell,
     /// One of each volume's writers is next.
     turn: Turn,
     /// By volume, those of it that wait.
@@ -88,10 +88,19 @@ struct Pace {
 #[derive(Debug)]
 struct Progress {
     began: Duration,
+    /// When it came to its clusters.
+    placing: Option<Duration>,
     clusters: u64,
     done: u64,
     /// When all clusters were in place.
     placed: Option<Duration>,
+}
+
+impl Progress {
+    /// From when on time was spent on its clusters.
+    fn since(&self) -> Duration {
+        self.placing.unwrap_or(self.began)
+    }
 }
 
 impl Throttle {
@@ -103,9 +112,17 @@ impl Throttle {
     pub(crate) fn begin(&self, now: Duration, clusters: u64) {
         let pace = &mut *self.pace();
         assert!(pace.running.is_none(), "one checkpoint at a time");
-        pace.running = Some(Progress { began: now, clusters, done: 0, placed: None });
+        pace.running =
+            Some(Progress { began: now, placing: None, clusters, done: 0, placed: None });
         self.lines().retain(|_, line| Arc::strong_count(line) > 1);
         self.is_running.store(true, Ordering::Relaxed);
+    }
+
+    /// From here on it puts them there.
+    pub(crate) fn placing(&self, now: Duration) {
+        if let Some(progress) = &mut self.pace().running {
+            progress.placing = Some(now);
+        }
     }
 
     /// So many more of them are in place.
@@ -124,7 +141,6 @@ impl Throttle {
     pub(crate) fn end(&self, now: Duration) {
         self.is_running.store(false, Ordering::Relaxed);
         self.pace().end(now);
-        self.ended.ring();
     }
 
     fn lines(&self) -> MutexGuard<'_, BTreeMap<VersionId, Arc<Turn>>> {
@@ -140,8 +156,9 @@ impl Pace {
     fn placed(&mut self, now: Duration) {
         let Some(progress) = &mut self.running else { return };
         progress.placed = Some(now);
-        if progress.done > 0 {
-            let took = now.saturating_sub(progress.began) / whole(progress.done);
+        // What a small one takes has little to do with how many clusters it has.
+        if progress.done >= FIRST_CLUSTERS {
+            let took = now.saturating_sub(progress.since()) / whole(progress.done);
             self.per_cluster = average(self.per_cluster, took);
         }
     }
@@ -159,7 +176,12 @@ impl Pace {
             let since = now.saturating_sub(placed);
             return (self.ending * ENDING_FACTOR).saturating_sub(since).max(since / 2);
         }
-        let spent = now.saturating_sub(progress.began);
+        let spent = now.saturating_sub(progress.since());
+        if progress.done == 0 {
+            // How much of it was for clusters nobody knows.
+            let known = self.per_cluster * whole(progress.clusters);
+            return spent + known + self.ending * ENDING_FACTOR;
+        }
         let counts = match self.per_cluster.is_zero() {
             true => FIRST_CLUSTERS,
             false => progress.clusters / FORMER_PART + 1,
@@ -199,7 +221,7 @@ fn delay(fill: Fill, blocks: u64, left: Duration) -> Duration {
 
 /// What is measured counts half, and all the first time.
 fn average(before: Duration, now: Duration) -> Duration {
-    if before.is_zero() { now } else { (before + now) / 2 }
+    if before.is_zero() { now } else { (before + now.min(before * SURPRISE_MAX)) / 2 }
 }
 
 fn whole(clusters: u64) -> u32 {
@@ -225,14 +247,12 @@ impl Core {
         let line = throttle.line_of(volume);
         let _first_of_volume = line.take().await;
         let _next = throttle.turn.take().await;
-        loop {
-            let mark = throttle.ended.mark();
-            let Err(wait) = self.pass(blocks) else { return };
+        while let Err(wait) = self.pass(blocks) {
             // A journal that has failed has no room to wait for, and tells whoever asks it.
             if self.journal.failure().is_some() {
                 return;
             }
-            select(self.env.sleep(wait), pin!(throttle.ended.after(mark))).await;
+            self.env.sleep(wait.max(TOGETHER)).await;
         }
     }
 

@@ -82,8 +82,9 @@ async fn write_blocks(volume: &Arc<dyn BlockDevice>, clusters: &[u64]) {
 #[test]
 fn a_checkpoint_with_more_waves_than_it_can_note_ends_and_the_array_opens() {
     run(async {
-        /// A wave changes three stripes, and has one of 128 notes.
-        const BLOCKS: usize = 860;
+        /// A wave changes three stripes, and has one of 128 notes. All of them wait in the journal, and as each waits for
+        /// the one before while a checkpoint runs, each takes two of its 896 blocks.
+        const BLOCKS: usize = 440;
         let shelf = Shelf::new(5, 96);
         let array = shelf.create(Level::Raid6).await;
         array.create_volume(spec("v", 320)).await.unwrap();

@@ -51,6 +51,7 @@ async fn array(env: &SimEnv, level: Level) -> (Array, Arc<dyn BlockDevice>) {
         block_bytes: 4096,
         cache: Cache::Durable,
         read_ahead_bytes: None,
+        cached: true,
     };
     array.create_volume(spec).await.expect("there is room");
     let volume = array.device("v").expect("it is served");

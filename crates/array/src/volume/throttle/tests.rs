@@ -9,7 +9,8 @@ fn at(percent: u64) -> Fill {
 
 /// A checkpoint of 1,000 clusters that began at 0, with what those before took.
 fn running(per_cluster: Duration, ending: Duration) -> Pace {
-    let running = Progress { began: Duration::ZERO, clusters: 1000, done: 0, placed: None };
+    let running =
+        Progress { began: Duration::ZERO, placing: None, clusters: 1000, done: 0, placed: None };
     Pace { running: Some(running), per_cluster, ending, last: Duration::ZERO }
 }
 
@@ -102,6 +103,23 @@ fn a_first_checkpoint_is_measured_by_itself() {
     pace.running.as_mut().unwrap().done = 128;
     let known = left(&pace, 128 * MS);
     assert!(known > 500 * MS && known <= 872 * MS, "{known:?}");
+}
+
+/// A checkpoint with hardly anything, and one that a disk held up, say little of the next one.
+#[test]
+fn small_and_slow_checkpoints_do_not_make_the_next_ones_slow() {
+    let mut pace = running(MS, 10 * MS);
+    pace.running.as_mut().unwrap().done = 5;
+    pace.placed(60_000 * MS);
+    pace.end(60_100 * MS);
+    assert_eq!((pace.per_cluster, pace.ending), (MS, 25 * MS));
+    let mut pace = Pace { running: running(MS, 10 * MS).running, ..pace };
+    pace.running.as_mut().unwrap().done = 1000;
+    pace.placed(120_000 * MS);
+    assert_eq!(pace.per_cluster, MS * 5 / 2);
+    // Nothing is done yet, since a disk does not answer: that is not eight times as long for all the others.
+    let hung = running(MS, 10 * MS);
+    assert_eq!(left(&hung, 60_000 * MS), 61_020 * MS);
 }
 
 #[test]
