@@ -204,10 +204,10 @@ fn writes_are_judged_by_their_worst_round() {
     assert_eq!(verdicts(&part), [Verdict::Missed; 6]);
     assert_eq!(part.marks[1].found, "1 of 12 seconds");
     // Half a second says nothing about whole ones.
-    let part = judge(lines(&[good.clone()]), Duration::from_millis(500));
+    let part = judge(lines(std::slice::from_ref(&good)), Duration::from_millis(500));
     assert_eq!(verdicts(&part), [Verdict::Met, Verdict::Unknown].repeat(3));
     // Nor does what broke off, or failed.
-    let mut broken = lines(&[good.clone()]);
+    let mut broken = lines(std::slice::from_ref(&good));
     broken[0].failures.push("I/Os in flight did not come back".to_owned());
     broken[1].runs.push(run(10.0, 1));
     broken.pop();

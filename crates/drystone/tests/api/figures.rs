@@ -3,7 +3,7 @@
 use std::io::{Seek, Write};
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::common::finish;
 use crate::common::member::{Home, Member};
@@ -38,6 +38,9 @@ fn sets_tell_how_long_they_took() {
     let home = Home::files(4, "256M");
     let member = home.start(&[]);
     make(&member, "a");
+    // What is in memory is read from no set.
+    let set = ask(&member, "PATCH", "/v1/volumes/a", Some(&json!({"cached": false})));
+    assert_eq!(set.status, 200, "{}", set.text());
     // Settings are in sets, too.
     let before = of_sets(&member, "write");
     let mut host = Host::log_in(member.portal(), &member.iqn("a"), 1, &[0]).expect("it is served");
@@ -51,6 +54,10 @@ fn sets_tell_how_long_they_took() {
     let answer = host.run(0, &read, 65536, &[]).expect("an answer");
     assert_eq!((answer.is_good(), answer.data.first()), (true, Some(&1)));
     assert!(of_sets(&member, "read") > reads);
+    let text = metrics(&member);
+    let blocks =
+        |what: &str| value(&text, &format!("drystone_volume_cache_{what}_total{{volume=\"a\"}}"));
+    assert_eq!((blocks("hits"), blocks("misses")), (0.0, 16.0));
     drop(host);
     member.stop();
 }

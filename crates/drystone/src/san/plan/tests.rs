@@ -26,24 +26,7 @@ fn changed(mut san: San, mut change: ConfigurationChange) -> San {
         let there = san.sections.entry(kind).or_default();
         names.iter().for_each(|name| assert!(there.remove(name).is_some(), "{name} is gone"));
     }
-    for NewConfiguredVolume { volume, online, shared, access } in change.new_volumes {
-        let mut keys = Keys::from([
-            ("size", size_text(volume.size_bytes)),
-            ("thick", Value::Switch(volume.thick)),
-            ("block", Value::Number(volume.block_bytes.into())),
-            ("cache", word_of(&volume.cache)),
-            ("online", Value::Switch(online)),
-            ("shared", Value::Switch(shared)),
-            ("access", access_of(access.unwrap_or(AccessChange::Unlisted))),
-            ("read-ahead", size_text(volume.read_ahead_bytes.unwrap_or(1 << 20).into())),
-            ("read-cache", Value::Switch(volume.cached)),
-        ]);
-        keys.insert(
-            "raid",
-            volume.raid.map_or_else(|| word_of(&Level::Raid10), |raid| word_of(&raid)),
-        );
-        san.put("volume", volume.name, keys);
-    }
+    change.new_volumes.into_iter().for_each(|new| put_volume(&mut san, new));
     for set in change.volumes {
         let ahead = set.read_ahead_bytes.map(|bytes| size_text(bytes.into()));
         let told = [
@@ -87,6 +70,24 @@ fn changed(mut san: San, mut change: ConfigurationChange) -> San {
         set_schedule(&mut san, &name, change);
     }
     san
+}
+
+fn put_volume(san: &mut San, new: NewConfiguredVolume) {
+    let NewConfiguredVolume { volume, online, shared, access } = new;
+    let raid = volume.raid.unwrap_or(Level::Raid10);
+    let keys = [
+        ("size", size_text(volume.size_bytes)),
+        ("thick", Value::Switch(volume.thick)),
+        ("block", Value::Number(volume.block_bytes.into())),
+        ("cache", word_of(&volume.cache)),
+        ("raid", word_of(&raid)),
+        ("online", Value::Switch(online)),
+        ("shared", Value::Switch(shared)),
+        ("access", access_of(access.unwrap_or(AccessChange::Unlisted))),
+        ("read-ahead", size_text(volume.read_ahead_bytes.unwrap_or(1 << 20).into())),
+        ("read-cache", Value::Switch(volume.cached)),
+    ];
+    san.put("volume", volume.name, Keys::from(keys));
 }
 
 fn put_secret(san: &mut San, kind: &'static str, name: String) {
