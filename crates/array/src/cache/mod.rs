@@ -124,6 +124,8 @@ pub(crate) struct BlockCache {
     generations: Box<[AtomicU32]>,
     pool: SharedPool,
     bytes_max: AtomicU64,
+    /// Somebody lets go what is beyond that.
+    is_shrinking: AtomicBool,
     volumes: Mutex<Volumes>,
 }
 
@@ -144,6 +146,7 @@ impl BlockCache {
             generations: (0..GENERATIONS).map(|_| AtomicU32::default()).collect(),
             pool: SharedPool::new(0),
             bytes_max: AtomicU64::default(),
+            is_shrinking: AtomicBool::default(),
             volumes: Mutex::default(),
         };
         cache.set_bytes_max(bytes_max);
@@ -160,9 +163,24 @@ impl BlockCache {
         self.pool.set_budget(usize::try_from(bytes_max).unwrap_or(usize::MAX));
     }
 
-    /// Lets some of what is too much go, a millisecond's worth; whether there is more.
+    /// Lets some of what is too much go; whether there may be more.
     pub(crate) fn shrink_some(&self) -> bool {
         self.shards.iter().any(|shard| lock(shard).shrink_some())
+    }
+
+    /// Whether nobody lets it shrink yet: then the caller does, for as long as it [goes on](Self::goes_on_shrinking).
+    pub(crate) fn begin_to_shrink(&self) -> bool {
+        !self.is_shrinking.swap(true, Ordering::SeqCst)
+    }
+
+    /// Lets some more go; whether there is more for the one who has begun.
+    pub(crate) fn goes_on_shrinking(&self) -> bool {
+        if self.shrink_some() {
+            return true;
+        }
+        self.is_shrinking.store(false, Ordering::SeqCst);
+        // Whoever lowered the limit since has left it to this one.
+        self.shrink_some() && self.begin_to_shrink()
     }
 
     /// Clusters that one reader may have fetched ahead.

@@ -38,6 +38,8 @@ pub(super) struct Shard {
     small_bytes: u64,
     main_bytes: u64,
     bytes_max: u64,
+    /// It was to hold more before.
+    has_to_shrink: bool,
     /// Places of entries that went from the small queue, the oldest first: what comes back soon was worth keeping.
     ghosts: VecDeque<u64>,
     are_ghosts: HashSet<u64, Hasher>,
@@ -64,25 +66,29 @@ impl Shard {
     }
 
     pub(super) fn set_bytes_max(&mut self, bytes_max: u64) {
+        self.has_to_shrink |= bytes_max < self.bytes_max;
         self.bytes_max = bytes_max;
     }
 
-    /// Lets some of what is beyond the limit go; whether something did.
+    /// Lets some of what is beyond the limit go, and in the end the room in the tables; whether something did.
     pub(super) fn shrink_some(&mut self) -> bool {
-        if self.bytes() <= self.bytes_max {
-            return false;
+        if self.bytes() > self.bytes_max {
+            self.shrink_to(self.bytes_max);
+            return true;
         }
-        self.shrink_to(self.bytes_max);
-        if self.bytes() <= self.bytes_max {
+        let has_to_shrink = std::mem::take(&mut self.has_to_shrink);
+        if has_to_shrink && self.entries.capacity() / 2 > self.entries.len() {
             self.give_up_room();
         }
-        true
+        has_to_shrink
     }
 
     /// Lets entries go until there is room for one more of so many bytes; `false` if there is none now.
     pub(super) fn make_room(&mut self, bytes: u64) -> bool {
         let wanted = bytes + super::entry::ENTRY_BYTES;
-        wanted <= self.bytes_max && self.shrink_to(self.bytes_max - wanted)
+        // While it gives way that is somebody's work already.
+        let may_grow = wanted <= self.bytes_max && self.bytes() <= self.bytes_max;
+        may_grow && self.shrink_to(self.bytes_max - wanted)
     }
 
     /// The tables have grown for more than is to be here from now on.

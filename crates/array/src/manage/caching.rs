@@ -45,11 +45,12 @@ impl Array {
     pub fn set_block_cache_bytes(&self, bytes: u64) {
         let cache = &self.core.cache;
         cache.set_bytes_max(bytes);
-        if (0..STEPS_AT_ONCE).all(|_| cache.shrink_some()) {
+        let has_more = (0..STEPS_AT_ONCE).all(|_| cache.shrink_some());
+        if has_more && cache.begin_to_shrink() {
             let core = Arc::clone(&self.core);
-            // Gigabytes take a minute. Others on this core go on.
+            // Gigabytes take a while. Others on this core go on.
             self.core.env.spawn(Box::pin(async move {
-                while core.cache.shrink_some() {
+                while core.cache.goes_on_shrinking() {
                     core.let_others_run().await;
                 }
             }));

@@ -164,8 +164,9 @@ impl Pace {
     }
 
     fn end(&mut self, now: Duration) {
-        // One that failed tells nothing about the next one.
-        if let Some(placed) = self.running.take().and_then(|progress| progress.placed) {
+        let Some(progress) = self.running.take() else { return };
+        // One that failed tells nothing about the next one, and a small one little.
+        if let Some(placed) = progress.placed.filter(|_| progress.done >= FIRST_CLUSTERS) {
             self.ending = average(self.ending, now.saturating_sub(placed));
         }
     }

@@ -124,7 +124,8 @@ pub(crate) fn next_limit(held: Held, machine: Machine) -> u64 {
     let Held { bytes, limit_bytes, wanted_bytes } = held;
     let reserve = reserve_bytes(machine);
     let next = match reserve.checked_sub(machine.available_bytes) {
-        Some(short) if short > 0 => bytes.min(limit_bytes).saturating_sub(short),
+        // What it is giving up already, beyond the limit, frees some of that.
+        Some(short) if short > 0 => bytes.saturating_sub(short).min(limit_bytes),
         _ => {
             let room = machine.available_bytes - reserve;
             let untaken = limit_bytes.saturating_sub(bytes);
@@ -198,6 +199,13 @@ mod tests {
         assert_eq!(of(held(GIB, 4 * GIB), GIB - 300 * MIB), GIB - 300 * MIB);
         assert_eq!(of(held(100 * MIB, 4 * GIB), 0), LEAST_BYTES);
         assert_eq!(of(held(4 * GIB, 4 * GIB), GIB), 4 * GIB, "nothing is short");
+        // It takes some looks to give up gigabytes: what is still held beyond the limit is on its way.
+        let mut limit = of(held(4 * GIB, 4 * GIB), GIB - 1024 * MIB);
+        for gone in [256, 512, 768, 1024] {
+            let bytes = 4 * GIB - gone * MIB;
+            limit = of(held(bytes, limit), GIB - (1024 - gone) * MIB);
+            assert_eq!(limit, 3 * GIB, "{gone} MiB later");
+        }
     }
 
     #[test]

@@ -112,11 +112,12 @@ fn small_and_slow_checkpoints_do_not_make_the_next_ones_slow() {
     pace.running.as_mut().unwrap().done = 5;
     pace.placed(60_000 * MS);
     pace.end(60_100 * MS);
-    assert_eq!((pace.per_cluster, pace.ending), (MS, 25 * MS));
+    assert_eq!((pace.per_cluster, pace.ending), (MS, 10 * MS));
     let mut pace = Pace { running: running(MS, 10 * MS).running, ..pace };
     pace.running.as_mut().unwrap().done = 1000;
     pace.placed(120_000 * MS);
-    assert_eq!(pace.per_cluster, MS * 5 / 2);
+    pace.end(120_500 * MS);
+    assert_eq!((pace.per_cluster, pace.ending), (MS * 5 / 2, 25 * MS));
     // Nothing is done yet, since a disk does not answer: that is not eight times as long for all the others.
     let hung = running(MS, 10 * MS);
     assert_eq!(left(&hung, 60_000 * MS), 61_020 * MS);
