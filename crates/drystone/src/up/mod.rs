@@ -22,7 +22,7 @@ use member::data::remembered::Remembered;
 use member::data::{self, Keeps};
 use member::events::{Event, Kind};
 use member::lock::{LockError, LockFile, somebody};
-use member::memory::{LEAST_BYTES, Machine};
+use member::memory::Machine;
 use member::opening::Make;
 use member::{ArrayUnits, GRACE, Life, Logs, Opening, Shown, Unlisted};
 use notify::Notifier;
@@ -157,13 +157,16 @@ fn start(
     Ok(Some(Running { server, life, shown, tls }))
 }
 
-/// Memory for the read cache on this machine: no more than a limit on address space bears, as most
-/// allocations that fail end the process.
+/// A cache whose blocks come and go may hold so much more address space than memory.
+const ADDRESS_SPACE_FACTOR: u64 = 16;
+
+/// Memory for the read cache on this machine: no more than a limit on address space bears, if any, as
+/// checkpoints that find none wait for it, and most other allocations that fail end the process.
 fn cache_bytes(args: &UpArgs) -> Result<u64, Failure> {
     let bytes = args.cache_memory.bytes_on(Machine::look());
     let bytes = bytes.map_err(|error| Failure::Usage(error.to_string()))?;
-    let left = serve::address_space_left(&args.serve).unwrap_or(u64::MAX);
-    Ok(bytes.min(left.max(LEAST_BYTES)))
+    let left = serve::address_space_left(&args.serve);
+    Ok(left.map_or(bytes, |left| bytes.min(left / ADDRESS_SPACE_FACTOR)))
 }
 
 /// Which checks hosts have to pass.
