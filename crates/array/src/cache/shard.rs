@@ -6,6 +6,7 @@ use std::hash::BuildHasherDefault;
 use super::entry::{Entry, Found, Run};
 use super::{Blocks, Origin};
 use crate::Place;
+use crate::mutants::{self, Mutant};
 use crate::pages::NumberHasher;
 
 type Hasher = BuildHasherDefault<NumberHasher>;
@@ -157,6 +158,9 @@ impl Shard {
     /// Takes in blocks of a place.
     pub(super) fn keep(&mut self, place: Place, run: Run, origin: Origin) {
         let key = place.raw();
+        if mutants::is(Mutant::KeepEnded) && self.entries.contains_key(&key) {
+            return;
+        }
         if !self.entries.contains_key(&key) {
             let is_main = self.are_ghosts.remove(&key);
             if is_main {
