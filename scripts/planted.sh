@@ -13,7 +13,6 @@ planted='
 NoSequence     --lib        journal::tests::damage::batches_of_a_former_lap
 KeepEnded      --lib        cache::tests::a_write_ends_what
 KeepEnded      --test=array cached::a_block_whose_checksum
-KeepEnded      --test=array cached::a_place_that_is_used_again
 LateKeep       --lib        cache::tests::what_was_read_beside_a_write
 KeepPoison     --test=array cached::a_block_that_nobody_has
 LateCredit     --lib        raid::tests::writes::a_disk_that_goes_out_beside_a_write
