@@ -97,40 +97,6 @@ fn a_block_whose_checksum_is_that_of_the_one_before_is_read_as_it_was_written_la
     }
 }
 
-/// Places of deleted volumes are used again while what they held is in memory.
-#[test]
-fn a_place_that_is_used_again_holds_what_was_written_last() {
-    for level in LEVELS {
-        run(async move {
-            let shelf = Shelf::new(4, 16);
-            let array = shelf.create(level).await;
-            array.set_block_cache_bytes(CACHE_BYTES);
-            for round in 1..5_u64 {
-                array.create_volume(spec("v", 4)).await.unwrap();
-                let volume = array.device("v").unwrap();
-                let cluster = |number: u64| {
-                    let blocks = (0..16).flat_map(|row| forged(round << 32 | number << 8 | row));
-                    blocks.collect::<Vec<u8>>()
-                };
-                for number in 0..64 {
-                    write(&volume, number * CLUSTER_BYTES as u64, &cluster(number)).await;
-                }
-                for number in 0..64 {
-                    let at = number * CLUSTER_BYTES as u64;
-                    let found = read(&volume, at, CLUSTER_BYTES).await;
-                    assert!(found == cluster(number), "{level}: {number} in round {round}");
-                }
-                drop(volume);
-                array.set_volume_online("v", false).await.unwrap();
-                array.delete_volume("v").await.unwrap();
-                array.purge_volume("v").await.unwrap();
-                array.checkpoint().await.unwrap();
-            }
-            array.close().await.unwrap();
-        });
-    }
-}
-
 #[test]
 fn what_was_written_or_read_is_read_again_without_disks() {
     for level in LEVELS {
@@ -284,7 +250,7 @@ fn reads_beside_writes_and_checkpoints_are_never_old() {
     }
 }
 
-/// `make bench-api` says it; run it on a release build.
+/// It says what it costs on a release build, with `--nocapture`.
 #[test]
 fn what_a_read_from_memory_costs() {
     const READS: u64 = 200_000;
