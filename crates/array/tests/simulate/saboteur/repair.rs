@@ -90,7 +90,13 @@ impl<S: Subject> Saboteur<'_, S> {
 
     async fn bring_back(&self, drive: &Drive) {
         self.0.env.note(format!("{drive:?} comes back"));
+        let known = self.0.disk(drive).map(|disk| disk.id);
         let back = self.0.answer("return", self.0.array.add_disk(drive)).await;
+        // Its label had rotted: what it held is gone as with one that was wiped, and what is moved to it from now
+        // on may be the only copy (seed 169 of rot).
+        if self.0.disk(drive).map(|disk| disk.id) != known {
+            self.came_blank(drive);
+        }
         // The array may have found it already; and what was damaged too much to be known
         // again is as good as another drive.
         match back {
@@ -119,12 +125,17 @@ impl<S: Subject> Saboteur<'_, S> {
         }
     }
 
-    /// A blank drive comes in place of this one.
-    pub(super) async fn swap(&self, drive: &Drive) {
-        drive.wipe();
+    /// The drive is used as a blank one.
+    fn came_blank(&self, drive: &Drive) {
         if matches!(self.0.scenario.theme, Theme::Crowd | Theme::Rot) {
             self.0.budget.swap(drive);
         }
+    }
+
+    /// A blank drive comes in place of this one.
+    pub(super) async fn swap(&self, drive: &Drive) {
+        drive.wipe();
+        self.came_blank(drive);
         self.0.unplugged.borrow_mut().remove(&drive.number());
         self.0.env.note(format!("{drive:?} is a blank one now"));
         let added = self.coming(drive, self.0.array.add_disk(drive));
