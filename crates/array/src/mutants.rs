@@ -236,6 +236,8 @@ mutants! {
     KeepEmptied,
     /// Rely on what holders have got before the labels say that another one is out.
     HastyHolders,
+    /// A disk that leaves counts as a holder of journal and checkpoints until it has left.
+    HastyLeave,
     /// Give a chunk what others have of a stripe without comparing that with its checksums.
     BlindRefresh,
     /// Count as lost what does not match a checksum before that was looked up anew.
@@ -282,6 +284,10 @@ mutants! {
     KeepEnded,
     /// What was read beside a write is kept in memory.
     LateKeep,
+    /// Count a block in memory as used again each time that it is touched, however soon.
+    CountTouches,
+    /// Count what is fetched ahead as used again when a host has read it itself meanwhile.
+    CountFetched,
     /// Blocks that nobody has are kept in memory as what a merge made of them.
     KeepPoison,
     /// Writers go on at their own pace while a checkpoint runs, until the journal is full.

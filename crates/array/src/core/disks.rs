@@ -8,11 +8,10 @@ use block::{BlockDevice, BlockError};
 use futures_util::future::join_all;
 
 use super::touched::Stripe;
-use super::{Core, RETRY};
+use super::{Core, RETRY, State};
 use crate::checkpoint::marks;
 use crate::checkpoint::slots::{SlotError, write_slot};
 use crate::error::ArrayError;
-use crate::label::Label;
 use crate::label::MemberState;
 use crate::membership::Event;
 use crate::mutants::{self, Mutant};
@@ -196,14 +195,16 @@ impl Core {
         self.lock().check_working()
     }
 
-    /// Writes a checkpoint record to all holders, and to disks that become holders with it.
+    /// Writes a checkpoint record to all holders, and to disks that become holders with it: those that are
+    /// `joining` and still in.
     pub(crate) async fn write_record(
         self: &Arc<Self>,
         number: u64,
         payload: &[u8],
+        mut joining: Vec<Arc<Disk>>,
     ) -> Result<(), ArrayError> {
         let mut holders = self.writable_holders();
-        let joining = self.joining_holders();
+        joining.retain(|disk| disk.access() == Access::Full);
         let mut is_joined = false;
         for holder in self.joining_journal(&joining) {
             // Batches from now on reach it too, and it is given what is there already.
@@ -251,8 +252,8 @@ impl Core {
         self.settle_holders(&holders, results).await?;
         if is_joined || !joined.is_empty() {
             // One may have failed in the meantime: who has all of it now is asked under the turn.
-            let journal = |label: &Label| Event::HoldJournal(self.journal_on(label));
-            self.change_label(|label, _| vec![Event::HoldCheckpoints(joined), journal(label)])
+            let journal = |state: &State| Event::HoldJournal(self.journal_on(state));
+            self.change_label(|_, state| vec![Event::HoldCheckpoints(joined), journal(state)])
                 .await?;
             let named = self.lock().label.journal.clone();
             self.journal.keep_holders(|disk| named.contains(&disk));

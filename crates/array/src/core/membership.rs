@@ -16,7 +16,9 @@ use crate::DiskId;
 use crate::error::ArrayError;
 use crate::journal::{Holder, HolderFailed};
 use crate::label::{self, ChangeId, Label, LabelError, MemberKind, MemberState, Since};
-use crate::membership::{Event, LabelChange, Refusal, Step, journal_successors};
+use crate::membership::{
+    Event, LabelChange, Refusal, Step, checkpoint_successors, journal_successors,
+};
 use crate::mutants::{self, Mutant};
 use crate::raid::{Access, Disk, DiskFailed, Set, is_passing};
 use crate::space::Gives;
@@ -421,16 +423,26 @@ impl Core {
     }
 
     fn journal_successors(&self, failed: &[DiskId]) -> Vec<Holder> {
-        let label = self.lock().label.clone();
-        self.journal_successors_in(&label, failed)
+        let (label, leaving) = self.label_and_leaving();
+        self.journal_successors_in(&label, &leaving, failed)
     }
 
-    fn journal_successors_in(&self, label: &Label, failed: &[DiskId]) -> Vec<Holder> {
+    fn label_and_leaving(&self) -> (Label, Vec<DiskId>) {
+        let state = self.lock();
+        (state.label.clone(), state.about_to_leave())
+    }
+
+    fn journal_successors_in(
+        &self,
+        label: &Label,
+        leaving: &[DiskId],
+        failed: &[DiskId],
+    ) -> Vec<Holder> {
         let disks = self.raid.disks().all();
         let is_usable =
             |disk: &&Arc<Disk>| disk.access() == Access::Full && !failed.contains(&disk.id());
         let usable: Vec<DiskId> = disks.iter().filter(is_usable).map(|disk| disk.id()).collect();
-        let chosen = journal_successors(label, &usable, HOLDERS);
+        let chosen = journal_successors(label, &usable, leaving, HOLDERS);
         chosen.into_iter().filter_map(|disk| self.holder(disk)).collect()
     }
 
@@ -447,7 +459,7 @@ impl Core {
         if is_last(&label.holders) {
             return Some("the newest checkpoint");
         }
-        let has_heirs = || !self.journal_successors_in(label, &[disk]).is_empty();
+        let has_heirs = || !self.journal_successors_in(label, &[], &[disk]).is_empty();
         (is_last(&label.journal) && !has_heirs()).then_some("the journal")
     }
 
@@ -464,66 +476,67 @@ impl Core {
         holders.iter().filter_map(|holder| self.raid.disks().get(*holder)).collect()
     }
 
-    /// Disks that should hold the checkpoints too, when some have gone.
+    /// Disks that should hold the checkpoints too, when some have gone or are about to.
     pub(crate) fn joining_holders(&self) -> Vec<Arc<Disk>> {
-        let label = self.lock().label.clone();
-        self.next_holders(&label)
+        self.next_holders(&self.lock())
     }
 
     /// Whether a member has yet to begin to hold the checkpoints or the journal, with the next
     /// checkpoint: without it there are too few.
-    pub(crate) fn is_to_hold(&self, label: &Label, disk: DiskId) -> bool {
-        self.next_in_journal(label, &[]).contains(&disk)
-            || self.next_holders(label).iter().any(|next| next.id() == disk)
+    pub(crate) fn is_to_hold(&self, state: &State, disk: DiskId) -> bool {
+        self.next_in_journal(state, &[]).contains(&disk)
+            || self.next_holders(state).iter().any(|next| next.id() == disk)
     }
 
-    /// Whether the checkpoints are on fewer disks than they could be, and on this one: it stays
-    /// until the next checkpoint has brought them to others.
-    pub(crate) fn is_needed_for_checkpoints(&self, label: &Label, disk: DiskId) -> bool {
-        label.holders.contains(&disk) && !self.next_holders(label).is_empty()
+    /// Whether the checkpoints are on fewer disks than they could be, not counting those that are about to
+    /// leave, and on this one: it stays until the next checkpoint has brought them to others.
+    pub(crate) fn is_needed_for_checkpoints(&self, state: &State, disk: DiskId) -> bool {
+        state.label.holders.contains(&disk) && !self.next_holders(state).is_empty()
     }
 
-    fn next_holders(&self, label: &Label) -> Vec<Arc<Disk>> {
-        let wanted = HOLDERS.saturating_sub(label.holders.len());
-        let is_free = |disk: &DiskId| {
-            let is_data = label.member(*disk).is_some_and(|r| r.kind == MemberKind::Data);
-            is_data && !label.holders.contains(disk)
-        };
-        let disks = label.active().filter(is_free).filter_map(|disk| self.raid.disks().get(disk));
-        disks.filter(|disk| disk.access() == Access::Full).take(wanted).collect()
+    /// The same for the journal.
+    pub(crate) fn is_needed_for_journal(&self, state: &State, disk: DiskId) -> bool {
+        state.label.journal.contains(&disk) && !self.next_in_journal(state, &[]).is_empty()
+    }
+
+    fn is_in(&self, disk: DiskId) -> bool {
+        self.raid.disks().get(disk).is_some_and(|member| member.access() == Access::Full)
+    }
+
+    fn next_holders(&self, state: &State) -> Vec<Arc<Disk>> {
+        let label = &state.label;
+        let usable: Vec<DiskId> = label.active().filter(|disk| self.is_in(*disk)).collect();
+        let next = checkpoint_successors(label, &usable, &state.about_to_leave(), HOLDERS);
+        next.into_iter().filter_map(|disk| self.raid.disks().get(disk)).collect()
     }
 
     /// Disks that should hold the journal and do not.
     pub(crate) fn joining_journal(&self, new: &[Arc<Disk>]) -> Vec<Holder> {
-        let label = self.lock().label.clone();
         let new: Vec<DiskId> = new.iter().map(|disk| disk.id()).collect();
-        let joining = self.next_in_journal(&label, &new).into_iter();
+        let joining = self.next_in_journal(&self.lock(), &new).into_iter();
         joining.filter_map(|disk| self.holder(disk)).collect()
     }
 
     /// The same by number: all that are for it alone and those that stand in for others of that kind, or, if
     /// there are none, those that hold the checkpoints and `new` ones that begin to.
-    fn next_in_journal(&self, label: &Label, new: &[DiskId]) -> Vec<DiskId> {
-        let is_in = |disk: &DiskId| {
-            self.raid.disks().get(*disk).is_some_and(|member| member.access() == Access::Full)
-        };
+    fn next_in_journal(&self, state: &State, new: &[DiskId]) -> Vec<DiskId> {
+        let label = &state.label;
         let is_alone = |disk: DiskId| {
             label.member(disk).is_some_and(|record| record.kind == MemberKind::Journal)
         };
-        let mut wanted: Vec<DiskId> = match label.active().any(is_alone) {
-            false => label.holders.iter().chain(new).copied().collect(),
-            true => {
-                let usable: Vec<DiskId> = label.active().filter(is_in).collect();
-                journal_successors(label, &usable, HOLDERS)
-            }
-        };
-        wanted.retain(|disk| !label.journal.contains(disk) && is_in(disk));
-        wanted
+        let mut usable: Vec<DiskId> = label.active().filter(|disk| self.is_in(*disk)).collect();
+        if !label.active().any(is_alone) {
+            usable.retain(|disk| label.holders.contains(disk) || new.contains(disk));
+        }
+        let mut next = journal_successors(label, &usable, &state.about_to_leave(), HOLDERS);
+        next.retain(|disk| !label.journal.contains(disk));
+        next
     }
 
     /// Who holds the journal from now on, of those that have it all: disks that are for it
     /// alone, if there are any.
-    pub(crate) fn journal_on(&self, label: &Label) -> Vec<DiskId> {
+    pub(crate) fn journal_on(&self, state: &State) -> Vec<DiskId> {
+        let label = &state.label;
         let now = self.journal.holders();
         let whole = self.journal.filled_holders();
         let has_it = |disk: &DiskId| {
@@ -531,7 +544,7 @@ impl Core {
                 && (label.journal.contains(disk) || whole.contains(disk))
         };
         let usable: Vec<DiskId> = label.active().filter(has_it).collect();
-        journal_successors(label, &usable, HOLDERS)
+        journal_successors(label, &usable, &state.about_to_leave(), HOLDERS)
     }
 }
 

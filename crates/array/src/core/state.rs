@@ -286,6 +286,21 @@ impl State {
         Some(format!("the array has stopped, nothing on it is served: {reason}"))
     }
 
+    /// Members that nothing is on and nothing comes onto any more: they leave as soon as others hold what they
+    /// hold of the journal and the checkpoints. One for the journal alone leaves when it is told to.
+    pub(crate) fn about_to_leave(&self) -> Vec<DiskId> {
+        if mutants::is(Mutant::HastyLeave) {
+            return Vec::new();
+        }
+        let is_told = |disk: DiskId| self.tables.leaving.contains(&disk);
+        let chunks = &self.space.chunks;
+        let leaves = |disk: &DiskId| match chunks.counts(*disk) {
+            Some((_, used)) => used == 0 && (is_told(*disk) || !chunks.is_open(*disk)),
+            None => is_told(*disk),
+        };
+        self.label.active().filter(leaves).collect()
+    }
+
     /// Whether new sets of a level in use, or of the one that volumes get, need `disk`.
     pub(crate) fn needs_open(&self, disk: DiskId, level: Level) -> bool {
         let used = self.tables.volumes.values().map(|volume| volume.level);

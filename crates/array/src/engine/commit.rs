@@ -44,8 +44,10 @@ impl Checkpoint {
         let payload = self.payload();
         payload.tables.check();
         let record = payload.encode();
-        self.core.carry_halves(self.number, &self.given).await?;
-        self.core.write_record(self.number, &record).await?;
+        // Asked once: who is given the record has been given what is carried beside it.
+        let joining = self.core.joining_holders();
+        self.core.carry_halves(self.number, &self.given, &joining).await?;
+        self.core.write_record(self.number, &record, joining).await?;
         let tables_bytes = payload.tables_bytes(record.len());
         self.settle(payload, tables_bytes, left_chunks);
         self.give_back().await;

@@ -16,7 +16,7 @@ use crate::journal::{Changed, Holder, Record};
 use crate::membership::{WaveId, waves_to_redo};
 use crate::mutants::{self, Mutant};
 use crate::raid::redo::{self, RedoError, Wave};
-use crate::raid::{Half, Put, ReadError, Seat, Set, Shape, Update, WriteError};
+use crate::raid::{Disk, Half, Put, ReadError, Seat, Set, Shape, Update, WriteError};
 use crate::{BLOCK_BYTES, DiskId, SetId, block_checksum};
 
 /// Stripes whose changes are worked out at the same time. Each reads what lies there, in up to a few dozen steps one
@@ -117,7 +117,7 @@ impl Checkpoint {
     async fn do_wave(&mut self, updates: &[Update]) -> Result<(), ArrayError> {
         let core = Arc::clone(&self.core);
         if !mutants::is(Mutant::NoRedo) {
-            core.write_redo(self.number, updates, &[]).await?;
+            core.write_redo(self.number, updates, &[], &core.joining_holders()).await?;
         }
         let done = core.apply_all(updates).await;
         core.flush_disks().await?;
@@ -229,13 +229,14 @@ impl Core {
         self: &Arc<Self>,
         checkpoint: u64,
         given: &[Stripe],
+        joining: &[Arc<Disk>],
     ) -> Result<(), ArrayError> {
         let is_left =
             self.raid.halves().iter().any(|half| !given.contains(&stripe_of(&half.update)));
         if !is_left || mutants::is(Mutant::DropHalf) {
             return Ok(());
         }
-        self.write_redo(checkpoint + 1, &[], given).await
+        self.write_redo(checkpoint + 1, &[], given, joining).await
     }
 
     /// Writes a wave to the redo area of every holder, durably.
@@ -244,6 +245,7 @@ impl Core {
         checkpoint: u64,
         updates: &[Update],
         without: &[Stripe],
+        joining: &[Arc<Disk>],
     ) -> Result<(), ArrayError> {
         let mut wave = self.next_wave(checkpoint, updates);
         // One that was taken back since is to be given once more.
@@ -259,8 +261,8 @@ impl Core {
         let bytes = self.encode_wave(&wave).await;
         let at = self.wave_at(wave.wave);
         // Those that hold this checkpoint when it ends must have what it could not do.
-        let joining = self.joining_holders().into_iter();
-        let joining = joining.map(|disk| Holder { disk: disk.id(), device: disk.device().clone() });
+        let joining =
+            joining.iter().map(|disk| Holder { disk: disk.id(), device: disk.device().clone() });
         self.give_wave(&joining.collect::<Vec<_>>(), at, &bytes).await;
         self.write_to_holders(|device| {
             let (bytes, device) = (bytes.clone(), Arc::clone(device));
@@ -414,7 +416,7 @@ impl Core {
         // What was carried to a checkpoint beyond the next one must not count when that one has ended.
         if waves.iter().any(|unfinished| id_of(&unfinished.wave).carries) {
             let next = self.lock().checkpoint + 1;
-            self.write_redo(next, &[], &[]).await?;
+            self.write_redo(next, &[], &[], &self.joining_holders()).await?;
         }
         Ok(())
     }

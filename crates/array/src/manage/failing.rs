@@ -41,8 +41,8 @@ impl Array {
         };
         let check = || if accepts_loss { Ok(()) } else { core.check_expendable(id, disk) };
         check()?;
-        let label = core.lock().label.clone();
-        if core.is_needed_for_checkpoints(&label, id) {
+        let is_needed = core.is_needed_for_checkpoints(&core.lock(), id);
+        if is_needed {
             core.hand_over_checkpoints(id, disk).await?;
         }
         {

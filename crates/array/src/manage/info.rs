@@ -346,7 +346,7 @@ impl Core {
                 let disk = disk.as_ref().expect("a suspect disk is there");
                 (DiskState::Suspect, self.suspicion(state, disk))
             }
-            _ if self.is_to_hold(&state.label, record.disk) => {
+            _ if self.is_to_hold(state, record.disk) => {
                 (DiskState::Resyncing, "it is about to hold journal and checkpoints too".into())
             }
             _ => (DiskState::Online, String::new()),

@@ -28,6 +28,8 @@
 //!    everything that the sets remember.
 //! 6. The last disk that holds the journal, and the last that holds the checkpoints, never leave
 //!    the label ([`Refusal::LastHolder`]): without it nothing can be opened.
+//! 7. One that leaves in order does not take its copy of either with it: others hold them before the label
+//!    that lets it go is made ([`checkpoint_successors`], [`journal_successors`]).
 
 mod change;
 mod choose;
@@ -42,5 +44,5 @@ pub use change::{Event, LabelChange, Refusal, Step, next_label, next_number};
 pub use choose::{Opening, Present, SetDisks, choose, may_return};
 pub use lacking::{Lack, lack_of};
 pub use leaving::{SetSeats, without_place};
-pub use recovery::{WaveId, has_missed, journal_successors, waves_to_redo};
+pub use recovery::{WaveId, checkpoint_successors, has_missed, journal_successors, waves_to_redo};
 pub use refusal::OpenRefusal;

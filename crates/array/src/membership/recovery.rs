@@ -58,28 +58,59 @@ fn journal_copies(label: &Label) -> usize {
 const JOURNAL_COPIES: usize = 2;
 
 /// The disks that should hold the journal, of those that are `usable`: those for it alone, with others
-/// beside them in place of such ones as are gone. Without any it is up to `wanted` others, first those
-/// that hold checkpoints.
+/// beside them in place of such ones as are gone or `leaving`. Without any it is up to `wanted` others,
+/// first those that hold checkpoints, last those that leave.
 #[must_use]
-pub fn journal_successors(label: &Label, usable: &[DiskId], wanted: usize) -> Vec<DiskId> {
+pub fn journal_successors(
+    label: &Label,
+    usable: &[DiskId],
+    leaving: &[DiskId],
+    wanted: usize,
+) -> Vec<DiskId> {
     let is_usable = |disk: &DiskId| usable.contains(disk);
     let own: Vec<DiskId> = label.active().filter(|disk| is_usable(disk)).collect();
     let of_kind = |kind: MemberKind| {
         let is_kind = move |disk: &DiskId| label.member(*disk).is_some_and(|r| r.kind == kind);
         own.iter().copied().filter(move |disk| is_kind(disk))
     };
+    let leaves = |disk: &DiskId| leaving.contains(disk);
     let mut chosen: Vec<DiskId> = of_kind(MemberKind::Journal).collect();
     let mut data: Vec<DiskId> = of_kind(MemberKind::Data).collect();
-    if chosen.is_empty() {
-        data.sort_by_key(|disk| !label.holders.contains(disk));
+    // Among equals first who has it already: nobody is given the journal again and again.
+    let (has_it, holds) = (|d: &_| label.journal.contains(d), |d: &_| label.holders.contains(d));
+    let staying = chosen.iter().filter(|disk| !leaves(disk)).count();
+    if staying == 0 {
+        data.sort_by_key(|disk| (leaves(disk), !holds(disk), !has_it(disk)));
         data.truncate(wanted);
+        data.sort_unstable();
     } else {
-        // First who stands in already: nobody is given the journal again and again.
-        data.sort_by_key(|disk| (!label.journal.contains(disk), !label.holders.contains(disk)));
+        data.sort_by_key(|disk| (leaves(disk), !has_it(disk), !holds(disk)));
         let copies = if mutants::is(Mutant::NoStandIn) { 1 } else { journal_copies(label) };
-        data.truncate(copies.saturating_sub(chosen.len()));
+        data.truncate(copies.saturating_sub(staying));
     }
     chosen.append(&mut data);
+    chosen
+}
+
+/// The disks that are to hold the checkpoints as well, of those that are `usable`, until `wanted` hold them
+/// that are not `leaving`; ones that leave only where there are no others.
+#[must_use]
+pub fn checkpoint_successors(
+    label: &Label,
+    usable: &[DiskId],
+    leaving: &[DiskId],
+    wanted: usize,
+) -> Vec<DiskId> {
+    let is_free = |disk: &DiskId| {
+        let is_data = label.member(*disk).is_some_and(|record| record.kind == MemberKind::Data);
+        is_data && usable.contains(disk) && !label.holders.contains(disk)
+    };
+    let free = label.active().filter(is_free);
+    let (mut last, mut chosen): (Vec<_>, Vec<_>) = free.partition(|disk| leaving.contains(disk));
+    let staying = label.holders.iter().filter(|disk| !leaving.contains(disk)).count();
+    chosen.truncate(wanted.saturating_sub(staying));
+    last.truncate(wanted.saturating_sub(label.holders.len() + chosen.len()));
+    chosen.append(&mut last);
     chosen
 }
 
@@ -103,19 +134,62 @@ mod tests {
     fn a_data_disk_stands_in_for_one_of_two_for_the_journal_alone_and_not_for_one_of_one() {
         let all = ids(&[0, 1, 2, 3, 4, 5]);
         let two = fresh(4, 2);
-        assert_eq!(journal_successors(&two, &all, 3), ids(&[4, 5]));
+        assert_eq!(journal_successors(&two, &all, &[], 3), ids(&[4, 5]));
         let mut one_left = without(&two, 5);
-        assert_eq!(journal_successors(&one_left, &all[..5], 3), ids(&[4, 0]));
+        assert_eq!(journal_successors(&one_left, &all[..5], &[], 3), ids(&[4, 0]));
         // Who stands in goes on to, whoever else could.
         one_left.journal = ids(&[2, 4]);
-        assert_eq!(journal_successors(&one_left, &all[..5], 3), ids(&[4, 2]));
+        assert_eq!(journal_successors(&one_left, &all[..5], &[], 3), ids(&[4, 2]));
         let mut none_left = without(&one_left, 4);
         none_left.journal = ids(&[2]);
-        assert_eq!(journal_successors(&none_left, &all[..4], 3), ids(&[0, 1, 2]), "as without any");
+        assert_eq!(
+            journal_successors(&none_left, &all[..4], &[], 3),
+            ids(&[0, 1, 2]),
+            "as without any"
+        );
         let one = fresh(4, 1);
-        assert_eq!(journal_successors(&one, &all[..5], 3), ids(&[4]));
+        assert_eq!(journal_successors(&one, &all[..5], &[], 3), ids(&[4]));
         let three = fresh(4, 3);
-        assert_eq!(journal_successors(&without(&three, 6), &all, 3), ids(&[4, 5]));
+        assert_eq!(journal_successors(&without(&three, 6), &all, &[], 3), ids(&[4, 5]));
+    }
+
+    #[test]
+    fn who_leaves_does_not_count_as_one_that_holds_the_journal() {
+        let all = ids(&[0, 1, 2, 3, 4, 5]);
+        let four = fresh(4, 0);
+        let next =
+            |label: &Label, leaving: &[u16]| journal_successors(label, &all, &ids(leaving), 3);
+        assert_eq!(next(&four, &[1]), ids(&[0, 2, 3]));
+        assert_eq!(next(&four, &[1, 2]), ids(&[0, 1, 3]), "where there are no others");
+        // It stays after all, when others have the journal by now.
+        let kept = Label { holders: ids(&[0, 1, 2, 3]), journal: ids(&[0, 2, 3]), ..four };
+        assert_eq!(next(&kept, &[]), ids(&[0, 2, 3]));
+        let two = fresh(4, 2);
+        assert_eq!(next(&two, &[5]), ids(&[4, 5, 0]));
+        assert_eq!(next(&two, &[5, 0]), ids(&[4, 5, 1]));
+        assert_eq!(next(&two, &[4, 5]), ids(&[4, 5, 0, 1, 2]), "as without any");
+        let stands_in = Label { journal: ids(&[0, 4]), ..without(&two, 5) };
+        assert_eq!(journal_successors(&stands_in, &all[..5], &ids(&[0]), 3), ids(&[4, 1]));
+    }
+
+    #[test]
+    fn who_leaves_does_not_count_as_one_that_holds_the_checkpoints() {
+        let all = ids(&[0, 1, 2, 3, 4, 5]);
+        let next = |label: &Label, usable: &[DiskId], leaving: &[u16]| {
+            checkpoint_successors(label, usable, &ids(leaving), 3)
+        };
+        let five = fresh(5, 1);
+        assert_eq!(next(&five, &all, &[]), []);
+        assert_eq!(next(&five, &all, &[1]), ids(&[3]));
+        assert_eq!(next(&five, &all, &[1, 2]), ids(&[3, 4]), "and not one for the journal alone");
+        assert_eq!(next(&five, &all, &[1, 3]), ids(&[4]));
+        assert_eq!(next(&five, &all[..3], &[1]), [], "there are no others");
+        let taken_over = Label { holders: ids(&[0, 1, 2, 3]), ..five.clone() };
+        assert_eq!(next(&taken_over, &all, &[1]), []);
+        let gone = without(&five, 2);
+        assert_eq!(next(&gone, &all[..4], &[3]), ids(&[3]), "rather than nobody");
+        assert_eq!(next(&gone, &all, &[1, 3]), ids(&[4]));
+        assert_eq!(next(&five, &all, &[1, 2, 3, 4]), []);
     }
 
     #[test]

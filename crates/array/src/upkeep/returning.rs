@@ -317,11 +317,6 @@ impl Core {
             if state.space.chunks.counts(disk).is_some_and(|(_, used)| used > 0) {
                 return Vec::new();
             }
-            if self.is_needed_for_checkpoints(label, disk) {
-                // A fault of another would meet the last holder there is.
-                self.want_checkpoint(state);
-                return Vec::new();
-            }
             let is_stale = label.member(disk).map(|record| record.state);
             let is_stale = matches!(is_stale, Some(MemberState::Stale(_)));
             let leaves = state.away.contains_key(&disk) || state.tables.leaving.contains(&disk);
@@ -334,6 +329,13 @@ impl Core {
                 // It was to leave when somebody looked, and an operator keeps it since.
                 let is_away = state.away.contains_key(&disk);
                 state.space.set_gives(disk, if is_away { Gives::Seats } else { Gives::Chunks });
+                return Vec::new();
+            }
+            if self.is_needed_for_checkpoints(state, disk)
+                || self.is_needed_for_journal(state, disk)
+            {
+                // Until the next checkpoint others that fail would take the last copy of either with them.
+                self.want_checkpoint(state);
                 return Vec::new();
             }
             state.going.insert(disk);
@@ -377,8 +379,8 @@ mod tests {
     use block::testing::{Fault, FaultyDisk, Operation, Rule};
 
     use super::*;
-    use crate::Level;
     use crate::testing::arrays::{disk, filled_on, on_a_core, write};
+    use crate::{Array, CreateOptions, Level, Member, RingEnv};
 
     /// An operator says that it has failed while it is being taken back: it was in use then, and its label
     /// said that it never is again.
@@ -400,6 +402,45 @@ mod tests {
             assert_eq!(access(), Some(Access::ReadOnly));
             core.lock().condemned.remove(&id);
             assert!(core.take_back_in_turn(id).await, "nobody says so any more");
+        });
+    }
+
+    /// Seed 809 of rot: the power went while the label was written by which one of three had left, and two were
+    /// missing at the next start. None of the others had the newest checkpoint, or the journal.
+    #[test]
+    fn a_disk_leaves_when_others_hold_what_it_holds() {
+        on_a_core(async {
+            for (journal, leaves) in [(0, DiskId(1)), (2, DiskId(5))] {
+                let all: Vec<Member> = (0..5 + journal)
+                    .map(|at| Member { name: format!("{at}"), device: disk() })
+                    .collect();
+                let (data, own) = all.split_at(5);
+                let options = CreateOptions {
+                    level: Level::Raid6,
+                    chunk_bytes: Some(1 << 20),
+                    journal: own.to_vec(),
+                    ..Default::default()
+                };
+                let array = Array::create(Arc::new(RingEnv), data.to_vec(), options).await.unwrap();
+                let core = &array.core;
+                let before = core.lock().label.clone();
+                assert!(before.journal.contains(&leaves), "it holds something");
+                core.lock().tables.leaving.insert(leaves);
+                assert!(!core.retire(leaves).await, "it has not handed over");
+                assert_eq!(core.lock().label, before);
+                array.checkpoint().await.unwrap();
+                while !core.lock().retired(leaves) {
+                    core.env.sleep(Duration::from_millis(1)).await;
+                }
+                let state = core.lock();
+                for (now, then) in [
+                    (&state.label.holders, &before.holders),
+                    (&state.label.journal, &before.journal),
+                ] {
+                    assert_eq!(now.len(), then.len(), "{now:?}");
+                    assert!(!now.contains(&leaves));
+                }
+            }
         });
     }
 

@@ -681,7 +681,7 @@ impl World {
     fn move_journal(&mut self, failed: u8, flaw: Flaw) -> Vec<DiskId> {
         let run = self.run();
         let (label, journal) = (run.label.clone(), run.journal.clone());
-        let to = journal_successors(&label, &ids(run.full & !failed), 3);
+        let to = journal_successors(&label, &ids(run.full & !failed), &[], 3);
         let to: Vec<DiskId> =
             to.into_iter().filter(|disk| !self.disks[usize::from(disk.0)].refuses).collect();
         if flaw != Flaw::A2JournalUnfilled {
@@ -872,7 +872,9 @@ impl World {
         let has_own = run.label.active().any(|d| !is_data(&d));
         let in_journal = mask(&run.label.journal);
         let to_journal = match has_own {
-            true => mask(&journal_successors(&run.label, &ids(active & run.full), 3)) & !in_journal,
+            true => {
+                mask(&journal_successors(&run.label, &ids(active & run.full), &[], 3)) & !in_journal
+            }
             false => joining,
         };
         let ring = run.journal.clone();
@@ -901,7 +903,7 @@ impl World {
         if !joined.is_empty() || to_journal != 0 {
             let has_it = (in_journal | to_journal) & run.full;
             let journal = match has_own {
-                true => journal_successors(&label, &ids(active & has_it), 3),
+                true => journal_successors(&label, &ids(active & has_it), &[], 3),
                 false => ids(has_it),
             };
             events.extend([Event::HoldCheckpoints(joined), Event::HoldJournal(journal)]);
