@@ -5,11 +5,12 @@ use std::ops::Range;
 use ring::{Buf, Data, SharedData};
 use smallvec::SmallVec;
 
-use super::{Blocks, Origin};
+use super::Blocks;
+use super::clock::{Asked, Clock};
 use crate::mutants::{self, Mutant};
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS};
 
-/// What an entry takes beside its blocks, about: its own memory, its places in the table and in a queue.
+/// What an entry takes beside its blocks, about: its own memory, its places in the table and in a queue, and a ghost.
 pub(super) const ENTRY_BYTES: u64 = 320;
 
 /// So often at most it counts that blocks were asked for again (S3-FIFO).
@@ -35,6 +36,11 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn new(first: usize, crcs: &[u32], data: SharedData) -> Self {
         Self { first, crcs: SmallVec::from_slice(crcs), valid: mask_of(first, crcs.len()), data }
+    }
+
+    /// Those of its blocks that are still so.
+    pub(super) fn valid(&self) -> u16 {
+        self.valid
     }
 
     /// What it takes of memory, whatever of it is still valid.
@@ -89,9 +95,9 @@ impl Found {
 #[derive(Debug)]
 pub(super) struct Entry {
     runs: SmallVec<[Run; 1]>,
-    /// Blocks that were asked for since they came: the next time counts. Who reads a cluster piece by piece asks
-    /// for each of them once.
-    asked: u16,
+    /// Blocks that were asked for since they came: the next time counts, when a [moment](Clock) has passed. Who reads
+    /// a cluster piece by piece asks for each of them once.
+    asked: Asked,
     /// How often it counted since a queue passed by.
     pub(super) times: u8,
     /// Which of the marks in a queue is its own: those of entries that are gone stay there for a while.
@@ -102,7 +108,7 @@ pub(super) struct Entry {
 
 impl Entry {
     pub(super) fn new(mark: u32, is_main: bool) -> Self {
-        Self { runs: SmallVec::new(), asked: 0, times: 0, mark, is_main }
+        Self { runs: SmallVec::new(), asked: Asked::default(), times: 0, mark, is_main }
     }
 
     /// What it takes of memory.
@@ -119,19 +125,26 @@ impl Entry {
         self.runs.is_empty()
     }
 
-    /// Takes in blocks, instead of what there was of them.
-    pub(super) fn keep(&mut self, run: Run, origin: Origin) {
-        let mask = run.valid;
-        self.end(mask);
-        self.runs.push(run);
-        if origin == Origin::Host {
-            self.asked |= mask;
-        }
+    /// What hosts have asked for of it.
+    pub(super) fn asked(&self) -> Asked {
+        self.asked
     }
 
-    /// Forgets these blocks (bit = block).
+    /// Takes in blocks, instead of what there was of them: of two reads that were under way together each brings them,
+    /// and what was asked for stays so.
+    pub(super) fn keep(&mut self, run: Run, asked: Asked) {
+        self.take_out(run.valid);
+        self.runs.push(run);
+        self.asked.note(asked);
+    }
+
+    /// Forgets these blocks (bit = block), and that they were asked for.
     pub(super) fn end(&mut self, mask: u16) {
-        self.asked &= !mask;
+        self.asked.forget(mask);
+        self.take_out(mask);
+    }
+
+    fn take_out(&mut self, mask: u16) {
         for run in &mut self.runs {
             run.valid &= !mask;
         }
@@ -146,14 +159,13 @@ impl Entry {
     }
 
     /// These blocks, which count as asked for, and whether none of them was before.
-    pub(super) fn find(&mut self, blocks: Blocks<'_>) -> Option<(Found, bool)> {
+    pub(super) fn find(&mut self, blocks: Blocks<'_>, clock: Clock) -> Option<(Found, bool)> {
         let found = self.look(blocks)?;
         let mask = blocks.mask();
-        let is_first = self.asked & mask == 0;
-        if !is_first {
+        let is_first = !self.asked.has_some(mask);
+        if self.asked.ask(mask, clock) {
             self.times = TIMES_MAX.min(self.times + 1);
         }
-        self.asked |= mask;
         Some((found, is_first))
     }
 
@@ -192,6 +204,6 @@ impl Entry {
             assert_eq!(seen & run.valid, 0, "a block is valid in one run");
             seen |= run.valid;
         }
-        assert_eq!(self.asked & !seen, 0, "only what is here was asked for here");
+        assert_eq!(self.asked.blocks() & !seen, 0, "only what is here was asked for here");
     }
 }

@@ -12,8 +12,10 @@
 //! 4. Checksums are compared besides; alone they would not do, because different contents may have the same.
 //!
 //! What goes when memory is short is decided by S3-FIFO: a small queue takes what is new, of which most is never
-//! asked for again; what is, goes to the main queue, and so does what comes back soon after it went.
+//! asked for again; what is, goes to the main queue, and so does what comes back soon after it went. Asks in the same
+//! [moment](clock::Clock) are one, and what is fetched ahead is used for the first time when a host asks for it.
 
+mod clock;
 mod entry;
 mod shard;
 #[cfg(test)]
@@ -49,7 +51,7 @@ pub(crate) struct Generation(u32);
 /// Where blocks come from that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A host has just asked for them: the next time is the second.
+    /// A host has just asked for them: the next time is the second, when a moment has passed.
     Host,
     /// They were written, or fetched ahead: nobody has asked for them yet.
     Nobody,
@@ -229,7 +231,7 @@ impl BlockCache {
         Generation(self.generations[spread(place) % GENERATIONS].load(Ordering::Acquire))
     }
 
-    /// Blocks of a place, if they are here. They count as asked for once more.
+    /// Blocks of a place, if they are here. They count as asked for once more, if a moment has passed since they were.
     pub(crate) fn find(&self, blocks: Blocks<'_>) -> Option<Hit> {
         let (found, is_first) = self.shard(blocks.place).find(blocks)?;
         Some(Hit { data: found.data(blocks.crcs.len())?, is_first })
@@ -259,8 +261,7 @@ impl BlockCache {
         let bytes = SharedPool::capacity_of(len) as u64;
         {
             let shard = &mut *self.shard(blocks.place);
-            let is_worth_it = origin == Origin::Nobody || shard.admits(blocks.place, bytes);
-            if !is_worth_it || !shard.make_room(bytes) {
+            if !shard.admits(blocks, origin) || !shard.make_room(bytes) {
                 return;
             }
         }

@@ -145,13 +145,18 @@ fn a_large_cache_gives_way_in_steps_and_takes_nothing_meanwhile() {
     assert!(kept < 2_000, "the tables have shrunk, too: room for {kept}");
 }
 
-/// Reads each slot once, as a host that misses does.
-fn read(cache: &BlockCache, slot: u32) -> bool {
-    let is_hit = cache.find(blocks(slot, 0, 1)).is_some();
+/// Reads blocks as a host does; whether they were here.
+fn ask(cache: &BlockCache, of: Blocks<'_>) -> bool {
+    let is_hit = cache.find(of).is_some();
     if !is_hit {
-        keep(cache, blocks(slot, 0, 1), 1, Origin::Host);
+        keep(cache, of, 1, Origin::Host);
     }
     is_hit
+}
+
+/// Reads the first block of a slot.
+fn read(cache: &BlockCache, slot: u32) -> bool {
+    ask(cache, blocks(slot, 0, 1))
 }
 
 fn read_all(cache: &BlockCache, slots: std::ops::Range<u32>) {
@@ -197,15 +202,8 @@ fn while_all_is_read_once_few_are_copied_and_what_is_read_again_is_found_out() {
 fn a_cluster_that_is_read_piece_by_piece_is_read_once() {
     let cache = BlockCache::new(8 * MIB);
     let hot = 60;
-    let read_hot = |slot| {
-        let is_hit = cache.find(blocks(slot, 0, 16)).is_some();
-        if !is_hit {
-            keep(&cache, blocks(slot, 0, 16), 1, Origin::Host);
-        }
-        is_hit
-    };
     for _ in 0..3 {
-        (0..hot).for_each(|slot| _ = read_hot(slot));
+        (0..hot).for_each(|slot| _ = ask(&cache, blocks(slot, 0, 16)));
     }
     for slot in 1000..3000 {
         // As read-ahead and a host that follows it in small steps.
@@ -215,6 +213,193 @@ fn a_cluster_that_is_read_piece_by_piece_is_read_once() {
     }
     let left = (0..hot).filter(|slot| cache.has(blocks(*slot, 0, 16))).count();
     assert!(left * 100 >= hot as usize * 90, "{left} of {hot} are left");
+    check(&cache);
+}
+
+/// One block in so many that are read once is a hot one: 1,400 reads a second beside 370 MB/s.
+const HOT_EVERY: usize = 64;
+const HOT_BLOCKS: u64 = 2048;
+/// What is read from end to end, 64 times what the cache has room for, in parts of which each is looked at.
+const SCAN: u32 = 100_000;
+const SCAN_PARTS: u32 = 8;
+const SCAN_GROUPS: u32 = 32;
+const SCAN_GROUP: u32 = 64;
+
+/// A cache, and a host that reads blocks of a hot set of half of its size, here and there, beside one that reads on and on.
+struct Beside {
+    cache: BlockCache,
+    random: u64,
+    /// Blocks that the other one has read since the last hot one.
+    passed: usize,
+    reads: usize,
+    hits: usize,
+}
+
+impl Beside {
+    fn new() -> Self {
+        let cache = BlockCache::new(16 * MIB);
+        Self { cache, random: 12_345, passed: 0, reads: 0, hits: 0 }
+    }
+
+    /// The hot ones are in memory.
+    fn warm() -> Self {
+        let mut beside = Self::new();
+        (0..8 * HOT_BLOCKS).for_each(|_| beside.read_hot());
+        beside
+    }
+
+    fn read_hot(&mut self) {
+        let next = self.random.wrapping_mul(6_364_136_223_846_793_005);
+        self.random = next.wrapping_add(1_442_695_040_888_963_407);
+        let hot = hot_block((self.random >> 33) % HOT_BLOCKS);
+        self.reads += 1;
+        self.hits += usize::from(ask(&self.cache, hot));
+    }
+
+    /// The other host has read so many blocks.
+    fn pass(&mut self, blocks: usize) {
+        self.passed += blocks;
+        while self.passed >= HOT_EVERY {
+            self.passed -= HOT_EVERY;
+            self.read_hot();
+        }
+    }
+
+    /// `scan` reads a group of clusters from one on.
+    fn stays_hot(&mut self, scan: impl Fn(&mut Self, u32)) {
+        for part in 0..SCAN_PARTS {
+            (self.reads, self.hits) = (0, 0);
+            for group in 0..SCAN_GROUPS {
+                scan(self, SCAN + (part * SCAN_GROUPS + group) * SCAN_GROUP);
+            }
+            assert!(self.reads >= 500, "{} in part {part}", self.reads);
+            let (hits, reads) = (self.hits, self.reads);
+            assert!(hits * 100 >= reads * 95, "{hits} of {reads} in part {part}");
+        }
+        check(&self.cache);
+    }
+}
+
+fn hot_block(number: u64) -> Blocks<'static> {
+    blocks(number as u32 / 16, number as usize % 16, 1)
+}
+
+/// The target reads chunks of 256 KiB for a host with four commands of 1 MiB under way. From its third on, each command
+/// is a stream of which the next chunk is fetched ahead: at its end, what the next one has begun with long since.
+#[test]
+fn what_is_fetched_ahead_although_a_host_has_read_it_is_not_used_again() {
+    Beside::warm().stays_hot(|beside, first| {
+        for (chunk, command) in (0..4).flat_map(|chunk| (0..4).map(move |command| (chunk, command)))
+        {
+            let at = first + command * 16 + chunk * 4;
+            (at..at + 4).for_each(|slot| _ = ask(&beside.cache, blocks(slot, 0, 16)));
+            if chunk >= 2 {
+                let ahead = at + 4..at + 8;
+                ahead.for_each(|slot| keep(&beside.cache, blocks(slot, 0, 16), 1, Origin::Nobody));
+            }
+            beside.pass(4 * CLUSTER_BLOCKS);
+        }
+    });
+}
+
+/// Half a block each time.
+#[test]
+fn blocks_that_are_read_twice_in_a_row_are_not_used_again() {
+    Beside::warm().stays_hot(|beside, first| {
+        for (slot, block) in each_block(first) {
+            (0..2).for_each(|_| _ = ask(&beside.cache, blocks(slot, block, 1)));
+            beside.pass(1);
+        }
+    });
+}
+
+/// From 512 bytes behind a block on: each is the end of one read and the beginning of the next.
+#[test]
+fn blocks_of_which_two_reads_have_a_part_are_not_used_again() {
+    Beside::warm().stays_hot(|beside, first| {
+        for (slot, block) in each_block(first) {
+            let here = (CLUSTER_BLOCKS - block).min(2);
+            _ = ask(&beside.cache, blocks(slot, block, here));
+            if block == CLUSTER_BLOCKS - 1 {
+                _ = ask(&beside.cache, blocks(slot + 1, 0, 1));
+            }
+            beside.pass(1);
+        }
+    });
+}
+
+/// 512 bytes each time, of what was fetched ahead.
+#[test]
+fn blocks_that_are_read_in_pieces_are_not_used_again() {
+    Beside::warm().stays_hot(|beside, first| {
+        for (slot, block) in each_block(first) {
+            if block == 0 {
+                keep(&beside.cache, blocks(slot + 4, 0, 16), 1, Origin::Nobody);
+            }
+            (0..3).for_each(|_| _ = ask(&beside.cache, blocks(slot, block, 1)));
+            beside.pass(1);
+        }
+    });
+}
+
+/// What comes while the cache is full of other things, and is read at once several times, is in use as soon as it is
+/// read later on, too.
+#[test]
+fn what_is_read_again_at_once_and_then_often_becomes_hot() {
+    let mut beside = Beside::new();
+    (50_000..54_096).for_each(|slot| _ = ask(&beside.cache, blocks(slot, 0, 16)));
+    for number in 0..HOT_BLOCKS {
+        (0..3).for_each(|_| _ = ask(&beside.cache, hot_block(number)));
+    }
+    for (slot, block) in (0..20).flat_map(|group| each_block(60_000 + group * SCAN_GROUP)) {
+        beside.read_hot();
+        _ = ask(&beside.cache, blocks(slot, block, 1));
+    }
+    beside.stays_hot(|beside, first| {
+        for slot in first..first + SCAN_GROUP {
+            _ = ask(&beside.cache, blocks(slot, 0, 16));
+            beside.pass(CLUSTER_BLOCKS);
+        }
+    });
+}
+
+/// Those of a group of clusters.
+fn each_block(first: u32) -> impl Iterator<Item = (u32, usize)> {
+    (first..first + SCAN_GROUP).flat_map(|slot| (0..CLUSTER_BLOCKS).map(move |block| (slot, block)))
+}
+
+/// Of a cluster that was passed over, the next blocks are passed over, too, and room that a whole one has left is none.
+#[test]
+fn while_clusters_are_read_once_in_pieces_few_are_copied() {
+    let cache = BlockCache::new(4 * MIB);
+    (0..200).for_each(|slot| keep(&cache, blocks(slot, 0, 16), 1, Origin::Nobody));
+    let read = |slots: std::ops::Range<u32>| {
+        let each = slots.flat_map(|slot| (0..CLUSTER_BLOCKS).map(move |block| (slot, block)));
+        each.filter(|(slot, block)| {
+            assert!(!ask(&cache, blocks(*slot, *block, 1)), "each once");
+            cache.has(blocks(*slot, *block, 1))
+        })
+        .count()
+    };
+    read(1000..2000);
+    let few = read(2000..4000) / CLUSTER_BLOCKS;
+    assert!((100..1000).contains(&few), "{few} of 2,000 clusters");
+    check(&cache);
+}
+
+/// Both bring the same blocks: one ask each, at the same moment.
+#[test]
+fn what_two_reads_bring_that_were_under_way_together_is_asked_for_once() {
+    let cache = BlockCache::new(MIB);
+    keep(&cache, blocks(1, 0, 16), 1, Origin::Host);
+    keep(&cache, blocks(1, 0, 16), 1, Origin::Nobody);
+    keep(&cache, blocks(1, 4, 4), 1, Origin::Host);
+    assert!(!cache.find(blocks(1, 0, 16)).unwrap().is_first);
+    check(&cache);
+    // Written meanwhile: nobody has asked for that.
+    end(&cache, 1, 1 << 2);
+    keep(&cache, blocks(1, 2, 1), 2, Origin::Nobody);
+    assert!(cache.find(blocks(1, 2, 1)).unwrap().is_first);
     check(&cache);
 }
 
