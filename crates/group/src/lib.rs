@@ -8,6 +8,10 @@
 //! afar, [`schedules`] when snapshots are taken by themselves, and [`destinations`] where events go on to. [`settings`] keeps all of them in a
 //! store, and [`record`] says how settings lie in it. [`words`] says numbers in sentences.
 //!
+//! [`membership`] says who is in a group of several members, and what lets further ones join; [`pki`] issues the
+//! certificates by which they know each other, and [`cluster`] runs the etcd that they share. [`ownership`] has the rules
+//! by which they will share volumes.
+//!
 //! This room knows no disk, no PDU and, but for the one that speaks to etcd, no thread: whoever uses it brings the
 //! device and the clock.
 
@@ -15,9 +19,12 @@ pub mod access;
 pub mod accounts;
 pub mod bytes;
 pub mod calendar;
+pub mod cluster;
 pub mod destinations;
+pub mod membership;
 mod mutants;
 pub mod ownership;
+pub mod pki;
 pub mod record;
 pub mod regular;
 pub mod schedules;

@@ -10,6 +10,14 @@
 pub(crate) enum Mutant {
     /// Answer that something is committed before it is on the device of the store.
     EarlyAnswer,
+    /// Leave a token to join with where it is when it has let a server in.
+    TokenTwice,
+    /// Take a token to join with for as good as ever when its time is over.
+    TokenForever,
+    /// Give the number of a member that was removed to the next one.
+    NumberAgain,
+    /// Change the group without a look at who else has changed it meanwhile.
+    NoGuard,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_GROUP_MUTANT=NAME`. The array has a variable of its own, and ends over a

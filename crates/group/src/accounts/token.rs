@@ -25,6 +25,9 @@ impl Debug for TokenText {
 }
 
 impl TokenText {
+    /// How long each is.
+    pub(crate) const BYTES: usize = PREFIX.len() + 2 * TOKEN_BYTES;
+
     /// Draws one.
     ///
     /// # Errors
@@ -69,7 +72,7 @@ mod tests {
     #[test]
     fn tokens_differ_and_are_not_shown() {
         let (one, two) = (TokenText::draw().unwrap(), TokenText::draw().unwrap());
-        assert_eq!(one.as_str().len(), PREFIX.len() + 2 * TOKEN_BYTES);
+        assert_eq!(one.as_str().len(), TokenText::BYTES);
         assert!(one.as_str().starts_with(PREFIX) && one.as_str() != two.as_str());
         assert_eq!(format!("{one:?}"), "TokenText(..)");
         let (first, second) = (TokenHash::of(one.as_str()), TokenHash::of(two.as_str()));

@@ -16,11 +16,12 @@ use futures_util::stream::BoxStream;
 
 pub use embedded::{Clock, Embedded, Options, Place};
 pub use error::StoreError;
-pub use etcd::{Etcd, EtcdOptions, EtcdTls};
+pub use etcd::{Etcd, EtcdMember, EtcdMemberError, EtcdOptions, EtcdTls};
 pub use types::{
     Answer, Batch, Compare, Event, KeyValue, LeaseId, Op, Order, Outcome, Property, Range,
     Revision, Selection, Transaction,
 };
+pub(crate) use types::{OPERATIONS_MAX, TRANSACTION_BYTES_MAX};
 
 /// What a request to the store is answered with, once it is.
 pub type Pending<'a, T> = BoxFuture<'a, Result<T, StoreError>>;

@@ -8,21 +8,23 @@
 //! Requests run on a thread of their own, with a runtime of its own: whoever asks may be on any thread.
 
 mod convert;
+mod members;
 mod refusal;
 mod runtime;
 #[cfg(test)]
 mod tests;
 mod watch;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use etcd_client::{Certificate, Client, ConnectOptions, Identity, KvClient, TlsOptions};
 use futures_util::FutureExt;
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex as AsyncMutex, OnceCell};
 use zeroize::Zeroizing;
 
 use self::convert::Namespace;
+pub use self::members::{EtcdMember, EtcdMemberError};
 use self::runtime::Runtime;
 use super::error::StoreError;
 use super::types::{
@@ -93,11 +95,28 @@ impl EtcdOptions {
     }
 }
 
+/// Connections to the members of the cluster that are known, made when they are asked for.
+#[derive(Default)]
+struct Connections {
+    endpoints: Vec<String>,
+    /// To whichever of them answers.
+    client: OnceCell<Client>,
+    /// To the one of them that answered last when one alone had to be asked.
+    single: AsyncMutex<Option<Client>>,
+}
+
+impl Connections {
+    fn new(endpoints: Vec<String>) -> Self {
+        Self { endpoints, ..Self::default() }
+    }
+}
+
 /// What requests share.
 struct Cluster {
     options: EtcdOptions,
     namespace: Namespace,
-    client: OnceCell<Client>,
+    /// Replaced as a whole when the members of the cluster are others.
+    connections: Mutex<Arc<Connections>>,
 }
 
 /// A store in an etcd cluster.
@@ -110,7 +129,7 @@ pub struct Etcd {
 impl std::fmt::Debug for Cluster {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Not the user's password.
-        out.debug_struct("Cluster").field("endpoints", &self.options.endpoints).finish()
+        out.debug_struct("Cluster").field("endpoints", &self.connections().endpoints).finish()
     }
 }
 
@@ -121,8 +140,24 @@ impl Etcd {
     /// [`StoreError::Failed`] if no thread can be started.
     pub fn new(options: EtcdOptions) -> Result<Self, StoreError> {
         let namespace = Namespace::new(options.namespace.clone());
-        let cluster = Cluster { options, namespace, client: OnceCell::new() };
+        let connections = Mutex::new(Arc::new(Connections::new(options.endpoints.clone())));
+        let cluster = Cluster { options, namespace, connections };
         Ok(Self { runtime: Runtime::start()?, cluster: Arc::new(cluster) })
+    }
+
+    /// Where requests go from now on: the members of the cluster are others than before. Requests that are under way
+    /// end where they are, and watches go on where they are for as long as that answers. An empty list changes
+    /// nothing, and so does the same one in another order.
+    pub fn set_endpoints(&self, endpoints: Vec<String>) {
+        let sorted = |endpoints: &[String]| {
+            let mut sorted = endpoints.to_vec();
+            sorted.sort_unstable();
+            sorted
+        };
+        let mut connections = self.cluster.held();
+        if !endpoints.is_empty() && sorted(&endpoints) != sorted(&connections.endpoints) {
+            *connections = Arc::new(Connections::new(endpoints));
+        }
     }
 
     /// Runs a request to its end on the store's thread, also if nobody waits for it any more.
@@ -160,11 +195,43 @@ async fn ask_until_answered<T, F: Future<Output = Result<T, StoreError>> + Send>
     }
 }
 
+/// Asks again for what may be asked once only, as long as nobody was asked: some members of the cluster may be away,
+/// and each request goes to any of them.
+async fn ask_once<T, F: Future<Output = Result<T, etcd_client::Error>> + Send>(
+    ask: impl Fn() -> F,
+) -> Result<T, etcd_client::Error> {
+    const PAUSE: Duration = Duration::from_millis(50);
+    let end = tokio::time::Instant::now() + ATTEMPT_TIME;
+    loop {
+        match ask().await {
+            Err(error) if refusal::is_unsent(&error) && tokio::time::Instant::now() < end => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            asked => return asked,
+        }
+    }
+}
+
 impl Cluster {
+    fn held(&self) -> MutexGuard<'_, Arc<Connections>> {
+        // Each change is one assignment.
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn connections(&self) -> Arc<Connections> {
+        self.held().clone()
+    }
+
+    /// A client of these members of the cluster, of whom any may answer.
+    async fn connect(&self, endpoints: &[String]) -> Result<Client, StoreError> {
+        let client = Client::connect::<String, _>(endpoints, Some(self.options.connect())).await;
+        client.map_err(|error| refusal::of(&error))
+    }
+
     async fn client(&self) -> Result<Client, StoreError> {
-        let connect = || Client::connect(&self.options.endpoints, Some(self.options.connect()));
-        let client = self.client.get_or_try_init(connect).await;
-        Ok(client.map_err(|error| refusal::of(&error))?.clone())
+        let connections = self.connections();
+        let connect = || self.connect(&connections.endpoints);
+        Ok(connections.client.get_or_try_init(connect).await?.clone())
     }
 
     async fn keys(&self) -> Result<KvClient, StoreError> {
@@ -198,7 +265,12 @@ impl Cluster {
 
     async fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {
         let request = self.namespace.transaction(transaction)?;
-        let answer = self.keys().await?.txn(request).await;
+        let keys = self.keys().await?;
+        let ask = || {
+            let (mut keys, request) = (keys.clone(), request.clone());
+            async move { keys.txn(request).await }
+        };
+        let answer = ask_once(ask).await;
         let answer = answer.map_err(|error| refusal::of_commit(&error, transaction))?;
         self.namespace.outcome(&answer)
     }
@@ -218,7 +290,12 @@ impl Cluster {
 
     async fn grant(&self, ttl: Duration) -> Result<LeaseId, StoreError> {
         let seconds = convert::number(lease_seconds(ttl)?)?;
-        let answer = self.client().await?.lease_grant(seconds, None).await;
+        let client = self.client().await?;
+        let ask = || {
+            let mut client = client.clone();
+            async move { client.lease_grant(seconds, None).await }
+        };
+        let answer = ask_once(ask).await;
         let granted = answer.map_err(|error| refusal::of(&error))?;
         Ok(convert::lease_id(granted.id()))
     }

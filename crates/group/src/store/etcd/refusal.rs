@@ -13,6 +13,12 @@ fn says(error: &Error, words: &str) -> bool {
     matches!(error, Error::GRpcStatus(status) if status.message().contains(words))
 }
 
+/// No connection was made, so nothing was asked: the words are those of the client (`hyper-util`, `HttpConnector`), and
+/// all that it says then.
+pub(super) fn is_unsent(error: &Error) -> bool {
+    matches!(error, Error::GRpcStatus(status) if status.message() == "tcp connect error")
+}
+
 pub(super) fn is_compacted(error: &Error) -> bool {
     says(error, "required revision has been compacted")
 }
@@ -23,6 +29,38 @@ pub(super) fn is_future(error: &Error) -> bool {
 
 pub(super) fn is_no_lease(error: &Error) -> bool {
     says(error, "requested lease not found")
+}
+
+/// A member of the cluster is there already, where a new one was to be.
+pub(super) fn is_member_there(error: &Error) -> bool {
+    says(error, "Peer URLs already exists") || says(error, "member ID already exist")
+}
+
+/// A member of the cluster is not there, or was removed.
+pub(super) fn is_no_member(error: &Error) -> bool {
+    says(error, "member not found")
+}
+
+/// A learner has not heard of all changes yet.
+pub(super) fn is_behind(error: &Error) -> bool {
+    says(error, "can only promote a learner member which is in sync with leader")
+}
+
+/// A member that was to get a vote has one.
+pub(super) fn is_voter(error: &Error) -> bool {
+    says(error, "can only promote a learner member") && !is_behind(error)
+}
+
+/// The members of the cluster are not changed now, and may be a while later.
+pub(super) fn is_unhealthy(error: &Error) -> bool {
+    let busy = [
+        "unhealthy cluster",
+        "not enough started members",
+        "too many learner members",
+        "leader changed",
+        "no leader",
+    ];
+    busy.iter().any(|words| says(error, words))
 }
 
 /// What is wrong, with what to do where that is known.

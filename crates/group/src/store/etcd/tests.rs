@@ -274,3 +274,54 @@ fn a_store_that_is_dropped_ends_its_watches_and_its_thread() {
     assert!(wait(watch.next()).is_none());
     drop(cluster);
 }
+
+#[test]
+fn requests_and_watches_go_where_the_endpoints_are_now() {
+    let mut cluster = Cluster::start(3);
+    let endpoints = cluster.endpoints();
+    let first_alone = EtcdOptions { endpoints: endpoints[..1].to_vec(), ..cluster.options("x/") };
+    let store = Etcd::new(first_alone).expect("a thread starts");
+    let put = |value: &str| Transaction::always(vec![Op::put("a", value)]);
+    let first = wait(store.commit(put("1"))).expect("it is taken").revision;
+    let mut watch = store.watch(Selection::key("a"), first);
+    assert_eq!(wait(watch.next()).expect("more").expect("whole").revision, first);
+    store.set_endpoints(Vec::new());
+    wait(store.range(Selection::key("a"))).expect("no endpoints are those that were");
+    store.set_endpoints(endpoints[1..].to_vec());
+    cluster.kill(0);
+    // The others may have to elect a leader.
+    let begin = Instant::now();
+    while let Err(error) = wait(store.range(Selection::key("a"))) {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{error}\n{}", cluster.logs());
+    }
+    assert_eq!(wait(store.members()).expect("two of three answer").len(), 3);
+    let second = wait(store.commit(put("2"))).expect("it is taken").revision;
+    assert_eq!(wait(watch.next()).expect("more").expect("whole").revision, second);
+}
+
+#[test]
+fn members_of_the_cluster_come_and_go_one_at_a_time() {
+    let cluster = Cluster::start(1);
+    let store = Etcd::new(cluster.options("x/")).expect("a thread starts");
+    let alone = wait(store.members()).expect("it answers");
+    assert_eq!(alone.len(), 1);
+    let first = &alone[0];
+    assert!(first.is_started() && !first.is_learner, "{first:?}");
+    assert_eq!((first.name.as_str(), &first.client_urls), ("m0", &cluster.endpoints()));
+    let url = "http://127.0.0.1:1".to_owned();
+    let id = wait(store.add_learner(url.clone())).expect("it is added");
+    assert_eq!(wait(store.add_learner(url.clone())).expect("it is there"), id);
+    let second = wait(store.add_learner("http://127.0.0.1:2".into()));
+    assert!(matches!(second, Err(EtcdMemberError::Unhealthy)), "one learner: {second:?}");
+    let early = wait(store.promote(id));
+    assert!(matches!(early, Err(EtcdMemberError::NotReady)), "it was never there: {early:?}");
+    let members = wait(store.members()).expect("it answers");
+    let learner = members.iter().find(|member| member.id == id).expect("it is told");
+    assert!(learner.is_learner && !learner.is_started(), "{learner:?}");
+    assert_eq!((&learner.peer_urls, learner.client_urls.len()), (&vec![url], 0));
+    for _ in 0..2 {
+        wait(store.remove(id)).expect("it is gone, and then it is not there");
+    }
+    wait(store.promote(first.id)).expect("it has its vote");
+    assert_eq!(wait(store.members()).expect("it answers").len(), 1);
+}

@@ -1,0 +1,287 @@
+//! The group at one revision, as it is read from the store.
+//!
+//! | key | what | written by |
+//! |---|---|---|
+//! | `group/guard` | changes with every change of the next three ([`Guard`]) | whoever makes one, which compares it |
+//! | `group/about` | the group itself ([`About`]) | changes |
+//! | `group/members/` and a number | a member ([`MemberRecord`]) | changes |
+//! | `group/tokens/` and an identifier | what lets one server join ([`JoinToken`]) | changes |
+//! | `group/present/` and a number | the start of the member that is alive, under its lease | that member |
+//! | `group/inventory/` and a number | what the member serves ([`Inventory`]) | that member |
+//!
+//! Numbers have five decimal digits, identifiers of tokens eight hexadecimal ones. Keys of other names are of later
+//! versions, and passed by.
+//!
+//! Numbered, for all that lies there ([`Roll::check`]):
+//! 1. Where there is no group, there are no members and no tokens; where there is one, it has 1 to [`MEMBERS_MAX`]
+//!    members.
+//! 2. No member has a number above the highest that was ever given, and none has 0.
+//! 3. Names of members differ, whatever the case of their letters; so do their arrays.
+//! 4. No two members want one port of one address, and each has room for all of its ports.
+//! 5. There are at most [`TOKENS_MAX`] tokens.
+//! 6. Who is present or says what it serves is a member.
+//!
+//! What a member says of itself concerns that member alone: where it does not read, as what a later version wrote, or
+//! is of one that is none, nothing was said, and all else counts. Whatever changes write must read.
+
+use std::collections::BTreeMap;
+
+use super::applicant::{check_name, check_place, overlap};
+use super::guard::Guard;
+use super::{About, Inventory, JoinToken, MEMBERS_MAX, MemberRecord, MembershipError, TOKENS_MAX};
+use crate::ownership::MemberId;
+use crate::record::Setting;
+use crate::store::{Batch, Event, KeyValue, Range, Revision};
+
+/// How all keys of the group begin.
+pub(super) const PREFIX: &str = "group/";
+pub(super) const GUARD: &str = "group/guard";
+pub(super) const ABOUT: &str = "group/about";
+const MEMBERS: &str = "group/members/";
+const TOKENS: &str = "group/tokens/";
+const PRESENT: &str = "group/present/";
+const INVENTORIES: &str = "group/inventory/";
+
+const NUMBER_DIGITS: usize = 5;
+const TOKEN_ID_DIGITS: usize = 8;
+
+pub(super) fn member_key(member: MemberId) -> String {
+    format!("{MEMBERS}{:05}", member.0)
+}
+
+pub(super) fn token_key(id: &str) -> String {
+    format!("{TOKENS}{id}")
+}
+
+pub(super) fn present_key(member: MemberId) -> String {
+    format!("{PRESENT}{:05}", member.0)
+}
+
+pub(super) fn inventory_key(member: MemberId) -> String {
+    format!("{INVENTORIES}{:05}", member.0)
+}
+
+/// The group at one revision of the store.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Roll {
+    /// The group itself; `None` where there is none.
+    pub about: Option<About>,
+    /// Its members.
+    pub members: BTreeMap<MemberId, MemberRecord>,
+    /// What lets servers join, by identifier; those that have expired may be among them.
+    pub tokens: BTreeMap<String, JoinToken>,
+    /// Which start of each member gives signs of life.
+    pub present: BTreeMap<MemberId, u64>,
+    /// What members serve, as they have said it.
+    pub inventories: BTreeMap<MemberId, Inventory>,
+    /// The revision of the store.
+    pub revision: Revision,
+    /// What a change compares.
+    pub guard: Guard,
+}
+
+impl Roll {
+    /// What lies below `group/`, all of which the range has.
+    ///
+    /// # Errors
+    /// Something of it cannot be read that a change has written.
+    pub fn of(range: &Range) -> Result<Self, MembershipError> {
+        let mut roll = Self { revision: range.revision, ..Self::default() };
+        for kv in &range.kvs {
+            roll.apply(Item::read(&kv.key, Some(kv))?);
+        }
+        roll.pass_strangers_by();
+        Ok(roll)
+    }
+
+    /// Follows what a watch says. What is of the roll's own revision, or before, it has heard already.
+    ///
+    /// # Errors
+    /// Something of it cannot be read that a change has written: nothing of the batch is taken, and the roll is to be
+    /// read anew.
+    pub fn hear(&mut self, batch: &Batch) -> Result<(), MembershipError> {
+        if batch.revision <= self.revision {
+            return Ok(());
+        }
+        let items = batch.events.iter().map(|event| match event {
+            Event::Put(kv) => Item::read(&kv.key, Some(kv)),
+            Event::Delete { key, .. } => Item::read(key, None),
+        });
+        let items: Vec<Item> = items.collect::<Result<_, _>>()?;
+        for item in items {
+            self.apply(item);
+        }
+        self.pass_strangers_by();
+        self.revision = batch.revision;
+        Ok(())
+    }
+
+    /// What is said of who is no member was not said.
+    fn pass_strangers_by(&mut self) {
+        let Self { members, present, inventories, .. } = self;
+        present.retain(|number, _| members.contains_key(number));
+        inventories.retain(|number, _| members.contains_key(number));
+    }
+
+    fn apply(&mut self, item: Item) {
+        match item {
+            Item::Guard(guard) => self.guard = guard,
+            Item::About(about) => self.about = about,
+            Item::Member(number, record) => set(&mut self.members, number, record),
+            Item::Token(id, token) => set(&mut self.tokens, id, token),
+            Item::Present(number, incarnation) => set(&mut self.present, number, incarnation),
+            Item::Inventory(number, inventory) => set(&mut self.inventories, number, inventory),
+            Item::Later => {}
+        }
+    }
+
+    /// The member of this name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<(MemberId, &MemberRecord)> {
+        let found = self.members.iter().find(|(_, record)| record.name == name);
+        found.map(|(number, record)| (*number, record))
+    }
+
+    /// Whether the member gives signs of life, by the start of it that was entered last.
+    #[must_use]
+    pub fn is_present(&self, member: MemberId) -> bool {
+        let entered = self.members.get(&member).map(|record| record.incarnation);
+        let seen = self.present.get(&member).copied();
+        entered.is_some_and(|incarnation| incarnation != 0) && entered == seen
+    }
+
+    /// Asserts all that the head of this file numbers.
+    ///
+    /// # Panics
+    /// Something of it does not hold.
+    pub fn check(&self) {
+        assert_eq!(self.sound(), Ok(()), "of the group at revision {}", self.revision);
+    }
+
+    /// What of the head of this file does not hold, as a part of a sentence.
+    pub(super) fn sound(&self) -> Result<(), String> {
+        for number in self.present.keys().chain(self.inventories.keys()) {
+            let is_member = self.members.contains_key(number);
+            ensure(is_member, || format!("it hears of {number}, who is none"))?;
+        }
+        let Some(about) = &self.about else {
+            let is_empty = self.members.is_empty() && self.tokens.is_empty();
+            return ensure(is_empty, || "it has members or tokens, and no group".to_owned());
+        };
+        check_name(&about.name).map_err(|error| error.to_string())?;
+        let count = self.members.len();
+        let is_possible = (1..=MEMBERS_MAX).contains(&count);
+        ensure(is_possible, || format!("it has {count} members, and 1 to {MEMBERS_MAX} may be"))?;
+        for (number, record) in &self.members {
+            let is_given = (1..=about.last_member).contains(&number.0);
+            ensure(is_given, || format!("the number of {number} was never given"))?;
+            self.sound_member(*number, record)?;
+        }
+        let count = self.tokens.len();
+        ensure(count <= TOKENS_MAX, || format!("it has {count} tokens, and {TOKENS_MAX} may be"))
+    }
+
+    /// The same of one member, and of all with higher numbers beside it.
+    fn sound_member(&self, number: MemberId, record: &MemberRecord) -> Result<(), String> {
+        check_name(&record.name).map_err(|error| error.to_string())?;
+        check_place(record.address, record.port).map_err(|error| error.to_string())?;
+        for (other, beside) in self.members.iter().filter(|(other, _)| **other > number) {
+            let both = |what: &str| format!("{number} and {other} have the same {what}");
+            ensure(!beside.name.eq_ignore_ascii_case(&record.name), || both("name"))?;
+            ensure(beside.array != record.array, || both("array"))?;
+            ensure(!overlap(beside, record), || both("ports"))?;
+        }
+        Ok(())
+    }
+
+    /// Why a member that should be there is not.
+    pub(super) fn missing(&self) -> MembershipError {
+        // The guard stays when a group ends. A store without one has never had any, such as one that was made anew
+        // after it was lost, and then nobody was removed.
+        if self.guard == Guard::default() {
+            MembershipError::NoGroup
+        } else {
+            MembershipError::Removed
+        }
+    }
+}
+
+fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+fn set<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+    match value {
+        Some(value) => map.insert(key, value),
+        None => map.remove(&key),
+    };
+}
+
+/// One key of the group and what it says; `None` where it is gone.
+enum Item {
+    Guard(Guard),
+    About(Option<About>),
+    Member(MemberId, Option<MemberRecord>),
+    Token(String, Option<JoinToken>),
+    Present(MemberId, Option<u64>),
+    Inventory(MemberId, Option<Inventory>),
+    /// Not known here.
+    Later,
+}
+
+impl Item {
+    fn read(key: &[u8], kv: Option<&KeyValue>) -> Result<Self, MembershipError> {
+        let Ok(key) = std::str::from_utf8(key) else { return Ok(Self::Later) };
+        if key == GUARD {
+            return Ok(Self::Guard(kv.map(Guard::read).transpose()?.unwrap_or_default()));
+        }
+        if key == ABOUT {
+            return Ok(Self::About(decode(kv)?));
+        }
+        if let Some(number) = key.strip_prefix(MEMBERS) {
+            return Ok(Self::Member(number_of(key, number)?, decode(kv)?));
+        }
+        if let Some(id) = key.strip_prefix(TOKENS) {
+            return Ok(Self::Token(token_id(key, id)?, decode(kv)?));
+        }
+        if let Some(number) = key.strip_prefix(PRESENT) {
+            let said = |number| Self::Present(number, kv.and_then(incarnation));
+            return Ok(number_of(key, number).map_or(Self::Later, said));
+        }
+        if let Some(number) = key.strip_prefix(INVENTORIES) {
+            // In the place of one that does not read is none, and not the one before.
+            let said = |number| Self::Inventory(number, decode(kv).ok().flatten());
+            return Ok(number_of(key, number).map_or(Self::Later, said));
+        }
+        Ok(Self::Later)
+    }
+}
+
+fn decode<T: Setting>(kv: Option<&KeyValue>) -> Result<Option<T>, MembershipError> {
+    Ok(kv.map(|kv| T::decode(&kv.value)).transpose()?)
+}
+
+fn number_of(key: &str, digits: &str) -> Result<MemberId, MembershipError> {
+    let is_number =
+        digits.len() == NUMBER_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number = if is_number { digits.parse::<u16>().ok() } else { None };
+    number.map(MemberId).ok_or_else(|| strange(key))
+}
+
+fn token_id(key: &str, digits: &str) -> Result<String, MembershipError> {
+    if is_token_id(digits) { Ok(digits.to_owned()) } else { Err(strange(key)) }
+}
+
+/// Whether a token can have this identifier.
+pub(super) fn is_token_id(digits: &str) -> bool {
+    digits.len() == TOKEN_ID_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn incarnation(kv: &KeyValue) -> Option<u64> {
+    std::str::from_utf8(&kv.value).ok()?.parse().ok()
+}
+
+/// A key that no version writes.
+fn strange(key: &str) -> MembershipError {
+    MembershipError::Unsound(format!("its key '{key}' is none"))
+}

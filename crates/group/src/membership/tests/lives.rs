@@ -1,0 +1,194 @@
+//! Members come, live, are away, go, and come again.
+
+use super::*;
+
+#[test]
+fn a_number_is_not_given_again() {
+    let membership = group(&store());
+    for number in 2..6 {
+        assert_eq!(join(&membership, applicant(2)).unwrap().0, MemberId(number));
+        assert_eq!(wait(membership.remove("server-2")).unwrap(), MemberId(number));
+    }
+    let roll = read(&membership);
+    assert_eq!(
+        (names(&roll), roll.about.as_ref().unwrap().last_member),
+        (vec![(1, "server-1")], 5)
+    );
+}
+
+#[test]
+fn a_member_is_present_while_its_lease_lasts_and_in_the_life_that_was_entered_last() {
+    let seconds = Arc::new(AtomicU64::new(0));
+    let store = store_at(&seconds);
+    let membership = group(&store);
+    let founder = MemberId(1);
+    let is_present = || read(&membership).is_present(founder);
+    let grant = || wait(store.grant(Duration::from_secs(10))).unwrap();
+    assert!(!is_present());
+    let early = wait(membership.appear(founder, 7, grant())).unwrap_err();
+    assert!(matches!(early, MembershipError::OtherLife), "it was not entered: {early}");
+
+    wait(membership.enter(founder, 7, "0.1.1")).unwrap();
+    let roll = read(&membership);
+    let record = &roll.members[&founder];
+    assert_eq!((record.incarnation, record.version.as_str()), (7, "0.1.1"));
+    assert!(!is_present());
+    let lease = grant();
+    wait(membership.appear(founder, 7, lease)).unwrap();
+    assert!(is_present());
+
+    // It starts again while its former lease still lasts.
+    wait(membership.enter(founder, 8, "0.1.1")).unwrap();
+    assert_eq!(read(&membership).present[&founder], 7);
+    assert!(!is_present());
+    let lease = grant();
+    wait(membership.appear(founder, 8, lease)).unwrap();
+    assert!(is_present());
+    seconds.store(9, Ordering::SeqCst);
+    wait(store.keep_alive(lease)).unwrap();
+    seconds.store(18, Ordering::SeqCst);
+    assert!(is_present());
+    seconds.store(19, Ordering::SeqCst);
+    assert!(!is_present());
+    assert_eq!(read(&membership).members[&founder].incarnation, 8, "it is a member all the same");
+}
+
+#[test]
+fn a_life_that_was_entered_is_not_entered_again() {
+    let membership = group(&store());
+    wait(membership.enter(MemberId(1), 7, "0.1.0")).unwrap();
+    let before = read(&membership);
+    wait(membership.enter(MemberId(1), 7, "0.1.0")).unwrap();
+    assert_eq!(read(&membership), before, "at no later revision");
+    let refused = wait(membership.enter(MemberId(1), 7, "no word")).unwrap_err();
+    assert!(matches!(refused, MembershipError::Applicant("version")), "{refused}");
+}
+
+#[test]
+fn a_member_that_is_gone_for_good_is_removed_with_all_it_said() {
+    let store = store();
+    let membership = group(&store);
+    let (number, _) = join(&membership, applicant(2)).unwrap();
+    wait(membership.enter(number, 7, "0.1.0")).unwrap();
+    let lease = wait(store.grant(HOUR)).unwrap();
+    wait(membership.appear(number, 7, lease)).unwrap();
+    wait(membership.publish(number, &Inventory::default())).unwrap();
+    let unknown = wait(membership.remove("server-3")).unwrap_err();
+    assert!(matches!(&unknown, MembershipError::NoSuchMember(name) if name == "server-3"));
+    assert!(read(&membership).is_present(number));
+    assert_eq!(wait(membership.remove("server-2")).unwrap(), number);
+    let roll = read(&membership);
+    assert_eq!(names(&roll), [(1, "server-1")]);
+    assert!(roll.present.is_empty() && roll.inventories.is_empty());
+    let last = said(wait(membership.remove("server-1")));
+    assert!(last.starts_with("'server-1' is the last member"), "{last}");
+    assert_eq!(read(&membership), roll);
+    // Its server is made anew, with a new array, and takes its place.
+    let anew = Applicant { array: "f0".to_owned(), ..applicant(2) };
+    assert_eq!(join(&membership, anew).unwrap().0, MemberId(3));
+}
+
+#[test]
+fn the_last_member_ends_the_group_and_another_can_be_made() {
+    let membership = group(&store());
+    join(&membership, applicant(2)).unwrap();
+    token(&membership);
+    let others = said(wait(membership.delete()));
+    assert_eq!(others, "the group has 1 member beside this one: remove those first");
+    wait(membership.remove("server-1")).unwrap();
+    wait(membership.publish(MemberId(2), &Inventory::default())).unwrap();
+    wait(membership.delete()).unwrap();
+    let ended = read(&membership);
+    assert_eq!((ended.about, ended.members.len(), ended.tokens.len()), (None, 0, 0));
+    assert!(ended.inventories.is_empty());
+    for result in [
+        wait(membership.delete()),
+        wait(membership.rename("lab")),
+        wait(membership.remove("server-2")).map(|_| ()),
+    ] {
+        let error = result.unwrap_err();
+        assert!(matches!(error, MembershipError::NoGroup), "{error}");
+    }
+    let id = GroupId::draw().unwrap();
+    assert_eq!(wait(membership.found("lab", id.clone(), applicant(2), NOW)).unwrap(), MemberId(1));
+    let about = read(&membership).about.unwrap();
+    assert_eq!((about.id, about.last_member), (id, 1));
+}
+
+/// Members let their files go when they were removed, and not when their store was lost and made anew.
+#[test]
+fn who_was_removed_is_told_apart_from_who_finds_an_empty_store() {
+    let asked = |membership: &Membership| {
+        let lease = wait(membership.store.grant(HOUR)).unwrap();
+        [
+            wait(membership.enter(MemberId(2), 7, "0.1.0")).unwrap_err(),
+            wait(membership.appear(MemberId(2), 7, lease)).unwrap_err(),
+            wait(membership.publish(MemberId(2), &Inventory::default())).unwrap_err(),
+        ]
+    };
+    for error in asked(&Membership::new(store())) {
+        assert!(matches!(error, MembershipError::NoGroup), "{error}");
+    }
+    let membership = group(&store());
+    join(&membership, applicant(2)).unwrap();
+    wait(membership.remove("server-2")).unwrap();
+    for error in asked(&membership) {
+        assert!(matches!(error, MembershipError::Removed), "{error}");
+    }
+    wait(membership.delete()).unwrap();
+    for error in asked(&membership) {
+        assert!(matches!(error, MembershipError::Removed), "{error}");
+    }
+}
+
+/// The door has admitted a server, which has not heard of it: it comes again, with another token.
+#[test]
+fn a_server_that_never_heard_that_it_was_admitted_is_admitted_anew() {
+    let membership = group(&store());
+    let (first, _) = join(&membership, applicant(2)).unwrap();
+    let moved = Applicant { address: applicant(9).address, ..applicant(2) };
+    let (second, roll) = join(&membership, moved).unwrap();
+    assert_eq!((first, second), (MemberId(2), MemberId(3)));
+    assert_eq!(names(&roll), [(1, "server-1"), (3, "server-2")]);
+    let former = wait(membership.enter(first, 7, "0.1.0")).unwrap_err();
+    assert!(matches!(former, MembershipError::Removed), "{former}");
+
+    // A server of another name with this array is a copy, and so is one of this name once it has lived.
+    let is_copy = |result: Result<(MemberId, Roll), MembershipError>| {
+        let error = result.unwrap_err();
+        assert!(matches!(&error, MembershipError::ArrayKnown { member } if member == "server-2"));
+    };
+    is_copy(join(&membership, Applicant { array: applicant(2).array, ..applicant(4) }));
+    wait(membership.enter(second, 7, "0.1.0")).unwrap();
+    is_copy(join(&membership, applicant(2)));
+    assert_eq!(read(&membership).members.len(), 2);
+}
+
+#[test]
+fn a_copy_of_the_founder_does_not_take_its_place_before_it_has_lived() {
+    let membership = group(&store());
+    let copy = join(&membership, Applicant { address: applicant(9).address, ..applicant(1) });
+    let error = copy.unwrap_err();
+    assert!(matches!(&error, MembershipError::ArrayKnown { member } if member == "server-1"));
+    assert_eq!(names(&read(&membership)), [(1, "server-1")]);
+}
+
+#[test]
+fn what_members_serve_is_said_and_said_anew() {
+    let store = store();
+    let membership = group(&store);
+    let volume = ListedVolume {
+        name: "db".to_owned(),
+        iqn: "iqn.2026-01.example:db".to_owned(),
+        size_bytes: 1 << 40,
+        is_online: true,
+    };
+    let portals = vec!["10.0.0.1:3260".parse().unwrap(), "[fd00::1]:3260".parse().unwrap()];
+    let full = Inventory { portals, volumes: vec![volume], snapshots: vec!["iqn.s".to_owned()] };
+    let before = read(&membership).guard;
+    for inventory in [full, Inventory::default()] {
+        wait(membership.publish(MemberId(1), &inventory)).unwrap();
+        assert_eq!(read(&membership).inventories[&MemberId(1)], inventory);
+    }
+    assert_eq!(read(&membership).guard, before, "no change has to begin anew because of that");
+}
