@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use common::{
 use initiator::{CommandError, LoginError, Request, Session, Transfer, discover};
 use iscsi::chap::InitiatorChap;
 use scsi::{Sense, Status};
-use target::Access;
+use target::{Access, Config, Server};
 
 const TEST_UNIT_READY: [u8; 16] = [0; 16];
 
@@ -107,6 +108,36 @@ fn redirections_are_followed_but_not_for_ever() {
         to.set(redirecting.portals()[0]);
         let lost = Session::open(&group, session_options()).await;
         assert!(matches!(lost, Err(LoginError::TooManyRedirections { .. })), "{lost:?}");
+    });
+}
+
+/// Members of a group tell where the targets of others are, and may have old news.
+#[test]
+fn a_target_of_another_member_is_found_by_asking_any() {
+    let none = || serve(Config { targets: Vec::new(), ..config(ram(1)) });
+    let (here, asked, third) = (serve(config(ram(1))), none(), none());
+    let believes = |server: &Server, other: &Server| {
+        let places = BTreeMap::from([(TARGET.to_owned(), Arc::from(other.portals()))]);
+        server.targets().set_elsewhere(places);
+    };
+    on_core(async move {
+        let any = address(asked.portals()[0]);
+        believes(&asked, &here);
+        let session = Session::open(&any, session_options()).await.unwrap();
+        assert_eq!((here.sessions(), asked.sessions()), (1, 0));
+        settle(&session).await;
+        session.logout().await;
+        believes(&asked, &third);
+        let lost = Session::open(&any, session_options()).await.unwrap_err();
+        assert!(lost.to_string().contains("target not found"), "{lost}");
+        assert!(!lost.is_final(), "it may come");
+        believes(&third, &asked);
+        let lost = Session::open(&any, session_options()).await.unwrap_err();
+        assert!(matches!(lost, LoginError::TooManyRedirections { .. }), "{lost}");
+        believes(&third, &here);
+        let session = Session::open(&any, session_options()).await.unwrap();
+        settle(&session).await;
+        assert_eq!((asked.sessions(), third.sessions()), (0, 0));
     });
 }
 

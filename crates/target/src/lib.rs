@@ -17,7 +17,7 @@
 //! copy  targets           the copy manager; units by name
 //! unit  outcome           a disk and its SCSI state; how a command ended
 //! access  audit           who may use what; who hears of logins
-//! datamover  doors  figures  registry  memory  tokens  store  ...
+//! datamover  doors  elsewhere  figures  registry  memory  tokens  store  ...
 //! ```
 
 mod access;
@@ -27,6 +27,7 @@ mod copy;
 mod cores;
 mod datamover;
 mod doors;
+mod elsewhere;
 mod exec;
 mod ffp;
 mod figures;

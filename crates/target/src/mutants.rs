@@ -66,6 +66,8 @@ pub(crate) enum Mutant {
     OwnName,
     /// Lose what a session has counted when it ends.
     ForgetFigures,
+    /// Send a host to another server as often as it comes.
+    SendRound,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MUTANT=NAME`.

@@ -12,6 +12,7 @@ use crate::audit::Feed;
 use crate::config::{Limits, Redirect};
 use crate::copy::CopyManager;
 use crate::doors::Doors;
+use crate::elsewhere::ServedElsewhere;
 use crate::figures::CountedAddresses;
 use crate::registry::Registry;
 use crate::store::UnitStore;
@@ -21,6 +22,8 @@ use crate::targets::{Common, Table};
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) targets: Table,
+    /// What is not among those and is served by others.
+    pub(crate) elsewhere: ServedElsewhere,
     /// All portals are one portal group (RFC 7143 §4.4.1) and so one SCSI target port, with this
     /// relative target port identifier (SPC-5 §3.1).
     pub(crate) port_group: AtomicU16,

@@ -9,6 +9,7 @@ use iscsi::text::IscsiName;
 
 use crate::access::{Rules, discovery};
 use crate::datamover::Ends;
+use crate::elsewhere::Way;
 use crate::mutants::{self, Mutant};
 use crate::registry::SessionKey;
 use crate::shared::Shared;
@@ -33,6 +34,18 @@ pub(super) struct Env<'a> {
 impl<'a> Env<'a> {
     pub(super) const fn new(shared: &'a Shared, ends: Ends, room: Room) -> Self {
         Self { shared, ends, room, found: None }
+    }
+
+    /// What is known of a target that there is none of here.
+    fn find_elsewhere(&self, name: &IscsiName) -> TargetLookup {
+        let own = self.shared.announced_portals(self.ends.local);
+        match self.shared.elsewhere.way(name.as_str(), self.ends, &own, ring::now()) {
+            Some(Way::To(portal)) => {
+                TargetLookup::Moved { address: portal.to_string(), is_temporary: true }
+            }
+            Some(Way::Later) => TargetLookup::Offline,
+            None => TargetLookup::NotFound,
+        }
     }
 
     /// The rules of a target as they are now, or those for discovery, one of which must let it in; or why it
@@ -78,7 +91,7 @@ impl LoginEnv for Env<'_> {
         let target = match self.shared.targets.find(name.as_str()) {
             Found::Served(target) => target,
             Found::Offline => return TargetLookup::Offline,
-            Found::Unknown => return TargetLookup::NotFound,
+            Found::Unknown => return self.find_elsewhere(name),
         };
         let elsewhere = self.shared.redirect.as_ref();
         if let Some(elsewhere) = elsewhere.and_then(|rule| rule.elsewhere(self.ends.local)) {

@@ -44,6 +44,9 @@ pub(crate) async fn serve(
     };
     match logged_in {
         Some(Ok(accepted)) => place::settle(shared, stream, ends, admission, login, accepted).await,
+        Some(Err(exchange::Failed::Refused(refusal @ LoginRefusal::Moved { .. }, _))) => {
+            tracing::debug!("{peer} was sent elsewhere: {refusal}");
+        }
         Some(Err(exchange::Failed::Refused(refusal, claim))) => {
             quietly!(LOGIN, warn, "refused a login from {peer}: {refusal}");
             tell_refused(shared, ends, &refusal, claim);

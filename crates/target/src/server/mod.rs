@@ -20,6 +20,7 @@ use crate::access::Rules;
 use crate::audit::Feed;
 use crate::config::Config;
 use crate::doors::Doors;
+use crate::elsewhere::ServedElsewhere;
 use crate::figures::CountedAddresses;
 use crate::registry::Registry;
 use crate::shared::Shared;
@@ -95,6 +96,7 @@ impl Server {
         };
         let shared = Arc::new(Shared {
             targets: Table::default(),
+            elsewhere: ServedElsewhere::default(),
             rules,
             discovery,
             known_users: Mutex::new(Arc::new(nobody_known())),

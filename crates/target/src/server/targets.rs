@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -55,6 +56,12 @@ impl Targets {
             before == number.get() || self.0.targets.served().is_empty(),
             "targets that are served keep their number"
         );
+    }
+
+    /// The addresses that the server listens on, as bound; none before it does.
+    #[must_use]
+    pub fn portals(&self) -> Vec<SocketAddr> {
+        self.0.portals.get().cloned().unwrap_or_default()
     }
 
     /// Serves one more target. It reads a small file for each of its units.
@@ -173,6 +180,19 @@ impl Targets {
     /// [offline](Self::set_offline). It is not so at first.
     pub fn set_incomplete(&self, is_incomplete: bool) {
         self.0.targets.set_incomplete(is_incomplete);
+    }
+
+    /// The targets that others serve, by name, and where they do; nothing else is known of others from now on. A host
+    /// that asks here for one of them, by a name that leads to nothing here, is sent to one of the portals for now (RFC
+    /// 7143 §11.13.5, 0101h): to the one whose address begins most like that which it came to, else to the first; never to
+    /// a loopback address, unless it came to one, nor to a link-local or multicast one. Where there is no portal it hears that the service is unavailable for now. Names that are
+    /// served here or [offline](Self::set_offline) are not looked for elsewhere, nor any while targets here may be
+    /// [missing](Self::set_incomplete), and discovery tells of none of others.
+    ///
+    /// This may be old news: a host that comes too often from one address is not sent on for some seconds, so that
+    /// servers which believe a target to be with each other do not send it round.
+    pub fn set_elsewhere(&self, places: BTreeMap<String, Arc<[SocketAddr]>>) {
+        self.0.elsewhere.set(places);
     }
 
     async fn take(&self, iqn: &str, offline: bool, grace: Duration) -> Result<(), TargetError> {

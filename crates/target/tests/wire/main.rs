@@ -15,6 +15,7 @@ mod crowd;
 mod digests;
 mod discovery;
 mod doors;
+mod elsewhere;
 mod failures;
 mod figures;
 mod heavy;
