@@ -20,10 +20,12 @@ mod configuration_request;
 pub mod data;
 mod destination_request;
 pub mod events;
+mod group_request;
 mod life;
 pub mod lock;
 mod login_request;
 mod logs;
+mod membership;
 pub mod memory;
 mod meters;
 mod mutants;
@@ -56,9 +58,14 @@ pub use configuration_request::{
 pub use destination_request::{
     CurrentDestinations, DestinationRequest, DestinationShown, Destinations,
 };
+pub use group_request::{
+    Admission, CurrentDoor, Door, GroupRequest, GroupShown, GroupState, JoinTicket, KeptTicket,
+    MemberShown, MemberState, SecretWord, VolumeOfMember,
+};
 pub use life::{Life, Opening, Remote, Shown, ShownVolume};
 pub use login_request::{AccountRequest, AccountShown, CurrentLogins, TokenRequest, TokenShown};
 pub use logs::Logs;
+pub use membership::{GroupError, is_in_group};
 pub use records::{Log, Next, PartPlace, Record};
 pub use reply::{
     Answer, ConfigurationShown, Connection, DiskFigures, Figures, Registrations, Reservations,

@@ -14,13 +14,15 @@ use crate::data::DataError;
 use crate::data::remembered::Remembered;
 use crate::destination_request::CurrentDestinations;
 use crate::events::{Event, EventLog, Kind, ObjectKind};
+use crate::group_request::CurrentDoor;
 use crate::login_request::CurrentLogins;
+use crate::membership::InGroup;
 use crate::names::Names;
 use crate::opening::{self, Make, Notice, Opened, StartError, Tell};
 use crate::reply::Answer;
 use crate::request::Request;
 use crate::running::places::Places;
-use crate::running::{Asker, CacheLimit, Member, RequestError, memory, watch};
+use crate::running::{Asker, CacheLimit, Member, RequestError, in_group, memory, watch};
 use crate::schedules::{self, Runner};
 use crate::serving::Serving;
 use crate::settings::{ArrayUnits, Hosts, MemberSettings, Published, Unlisted};
@@ -55,6 +57,7 @@ pub struct Opening {
 pub struct Life {
     core: ring::Remote,
     published: Published,
+    door: CurrentDoor,
 }
 
 /// What a member has when it is ready.
@@ -109,7 +112,8 @@ impl Life {
     /// # Errors
     /// Why no array is opened or made.
     pub fn start(server: &Server, opening: Opening) -> Result<Self, StartError> {
-        let life = Self { core: server.first_core(), published: Published::default() };
+        let (published, door) = (Published::default(), CurrentDoor::default());
+        let life = Self { core: server.first_core(), published, door };
         let core = life.core.clone();
         opening.units.save_by(move |save| {
             // A core that has ended drops what it is given.
@@ -119,11 +123,12 @@ impl Life {
             });
         });
         let (targets, published) = (server.targets(), life.published.clone());
-        life.run(move || begin(opening, targets, published))??;
+        let door = life.door.clone();
+        life.run(move || begin(opening, targets, (published, door)))??;
         Ok(life)
     }
 
-    /// Looks after disks, hosts and schedules from now on, and says what there is.
+    /// Looks after disks, hosts, schedules and the group from now on, and says what there is.
     ///
     /// # Errors
     /// The member is gone.
@@ -132,6 +137,8 @@ impl Life {
             ring::spawn(watch::run(member.clone()));
             ring::spawn(memory::run(member.clone()));
             ring::spawn(Runner::new(member.clone()).run());
+            ring::spawn(in_group::run(member.clone()));
+            member.start_in_group();
             Shown::of(&member)
         })
     }
@@ -162,7 +169,13 @@ impl Life {
         self.published.destinations.clone()
     }
 
-    /// Closes the array. Nobody may use its volumes any more.
+    /// The door of members, for whoever opens it.
+    #[must_use]
+    pub fn door(&self) -> CurrentDoor {
+        self.door.clone()
+    }
+
+    /// Ends the part of the group that this member runs, and closes the array. Nobody may use its volumes any more.
     ///
     /// # Errors
     /// What the array did not bring to its disks.
@@ -224,7 +237,11 @@ impl Remote {
     }
 }
 
-async fn begin(opening: Opening, targets: Targets, published: Published) -> Result<(), StartError> {
+async fn begin(
+    opening: Opening,
+    targets: Targets,
+    (published, door): (Published, CurrentDoor),
+) -> Result<(), StartError> {
     let Opening { mut remembered, make, prefix, units, .. } = opening;
     let Opening { unlisted, given, gives_up_settings, tell, events, found_wrong, .. } = opening;
     let tell = |notice: &Notice| {
@@ -254,7 +271,9 @@ async fn begin(opening: Opening, targets: Targets, published: Published) -> Resu
         Places::new(data, damage.into_iter().chain(found_wrong).collect()),
     );
     let limit = CacheLimit::new(make.cache_bytes);
-    let member = Rc::new(Member::new(array, serving, (settings, unlisted), known, (limit, events)));
+    let membership = InGroup::read(data, array.info().id, door, events.clone()).await;
+    let rest = (limit, events, membership);
+    let member = Rc::new(Member::new(array, serving, (settings, unlisted), known, rest));
     member.take_identity().await;
     member.settle().await;
     schedules::adopt(&member).await;

@@ -8,6 +8,7 @@ use array::api::{
     SpaceInfo, VolumeInfo,
 };
 use block::Latency;
+use group::membership::Applicant;
 use group::settings::NotThere;
 use target::{
     ConnectionInfo, CoreFigures, PortalFigures, ReservationsInfo, UnitFigures, UnitInfo,
@@ -16,6 +17,9 @@ use target::{
 
 use crate::access_request::{ChapUsers, PolicyShown, VolumeAccess};
 use crate::destination_request::DestinationShown;
+use crate::group_request::{
+    Admission, GroupShown, JoinTicket, KeptTicket, MemberShown, VolumeOfMember,
+};
 use crate::login_request::{AccountShown, TokenShown};
 use crate::meters::Counted;
 use crate::schedule_request::ScheduleShown;
@@ -74,6 +78,20 @@ pub enum Answer {
     Destination(Box<DestinationShown>),
     /// Destinations of events.
     Destinations(Vec<DestinationShown>),
+    /// The group that the member is in.
+    Group(GroupShown),
+    /// What a member is, for a group that it is to join.
+    Applicant(Applicant),
+    /// What a new member needs.
+    Admission(Box<Admission>),
+    /// A ticket to join with.
+    JoinTicket(JoinTicket),
+    /// Tickets to join with.
+    JoinTickets(Vec<KeptTicket>),
+    /// Members.
+    Members(Vec<MemberShown>),
+    /// Volumes of all members.
+    GroupVolumes(Vec<VolumeOfMember>),
     /// All that is set.
     Configuration(Box<ConfigurationShown>),
     /// What a scrub or a check found.

@@ -5,6 +5,7 @@ use array::api::{JobKind, SettingsChange, VolumeSpec};
 use crate::access_request::{AccessRequest, ChapRequest, PolicyRequest};
 use crate::configuration_request::ConfigurationRequest;
 use crate::destination_request::DestinationRequest;
+use crate::group_request::GroupRequest;
 use crate::login_request::{AccountRequest, TokenRequest};
 use crate::memory::CacheMemory;
 use crate::schedule_request::ScheduleRequest;
@@ -34,6 +35,8 @@ pub enum Request {
     Schedule(ScheduleRequest),
     /// About destinations of events.
     Destination(DestinationRequest),
+    /// About the group that the member is in.
+    Group(GroupRequest),
     /// About all that is set at once.
     Configuration(ConfigurationRequest),
     /// Who is connected → [`super::reply::Connection`]s.
@@ -174,6 +177,7 @@ impl Request {
             | Self::Account(_)
             | Self::Token(_)
             | Self::Destination(_)
+            | Self::Group(_)
             | Self::Connections
             | Self::Figures
             | Self::Watch { .. } => Vec::new(),

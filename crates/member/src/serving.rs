@@ -2,15 +2,16 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use array::Array;
 use array::api::{Cache, SnapshotAccess, SnapshotInfo, VolumeInfo, VolumeState};
 use group::access::Object;
 use group::words::counted;
-use ring::wait::{OneshotReceiver, both};
+use ring::wait::{Bell, OneshotReceiver, both};
 use target::{Access, ConnectionInfo, TargetError, TargetSpec, Targets, UnitInfo, UnitSpec};
 
 use crate::events::{Event, EventLog, Kind, ObjectKind};
@@ -95,6 +96,9 @@ pub(crate) struct Serving {
     is_waiting: Cell<bool>,
     /// How often targets that are served were given other rules.
     rules_given: Cell<u64>,
+    /// How often [`settle`](Self::settle) has come to its end.
+    settles: Cell<u64>,
+    settled: Bell,
     events: EventLog,
 }
 
@@ -115,6 +119,8 @@ impl Serving {
             refused: RefCell::default(),
             is_waiting: Cell::new(false),
             rules_given: Cell::new(0),
+            settles: Cell::new(0),
+            settled: Bell::default(),
             events,
         }
     }
@@ -126,6 +132,11 @@ impl Serving {
     /// Hosts know targets by these names from now on, once [`settle`](Self::settle) was called.
     pub(crate) fn set_names(&self, names: Names) {
         self.names.replace(Rc::new(names));
+    }
+
+    /// Where hosts find the targets of other members, by name; where no portal is given they are to come back later.
+    pub(crate) fn set_elsewhere(&self, places: BTreeMap<String, Arc<[SocketAddr]>>) {
+        self.targets.set_elsewhere(places);
     }
 
     pub(crate) fn targets(&self) -> &Targets {
@@ -346,6 +357,18 @@ impl Serving {
         self.close_to_hosts(&known).await;
         // How names begin is one of the settings. Those that are there have their names by now.
         self.targets.set_incomplete(self.settings.fault().is_some());
+        self.settles.set(self.settles.get() + 1);
+        self.settled.ring();
+    }
+
+    /// How often [`settle`](Self::settle) was done: whatever has changed about what is served, it follows.
+    pub(crate) fn settles(&self) -> u64 {
+        self.settles.get()
+    }
+
+    /// Waits until it was done more often than that.
+    pub(crate) async fn settled_after(&self, settles: u64) {
+        self.settled.until(|| self.settles.get() > settles).await;
     }
 
     /// Hosts of what exists and is not served hear that they should come back later, those of what does not

@@ -163,6 +163,34 @@ kinds! {
     WriteProtected = "write_protected", Warning;
     /// A host has ended that.
     WriteProtectionEnded = "write_protection_ended", Warning;
+    /// The member has made a group.
+    GroupCreated = "group_created", Info;
+    /// The member has joined a group.
+    GroupJoined = "group_joined", Info;
+    /// The member has ended its group, and is in none.
+    GroupLeft = "group_left", Info;
+    /// Another member has joined the group.
+    MemberJoined = "member_joined", Info;
+    /// Another member was removed from it.
+    MemberLeft = "member_left", Info;
+    /// Another member gives no signs of life.
+    MemberAway = "member_away", Warning;
+    /// It does again.
+    MemberBack = "member_back", Info;
+    /// This member was removed from its group.
+    MemberRemoved = "member_removed", Warning;
+    /// The store of the group does not answer.
+    StoreUnreachable = "store_unreachable", Warning;
+    /// It does again.
+    StoreReachable = "store_reachable", Info;
+    /// The part of the store that this member runs does not run; others' may answer all the same.
+    StorePartDown = "store_part_down", Warning;
+    /// It does again.
+    StorePartUp = "store_part_up", Info;
+    /// Two members list the same target.
+    NameTwice = "name_listed_twice", Warning;
+    /// The member is in a group, and cannot take part in it.
+    GroupDamaged = "group_damaged", Error;
 }
 
 impl Kind {
@@ -212,6 +240,8 @@ impl Kind {
                 | Self::SnapshotKept
                 | Self::CertificateNotUsed
                 | Self::NotManagedOverTls
+                | Self::NameTwice
+                | Self::GroupDamaged
         )
     }
 }

@@ -8,6 +8,7 @@ use target::TargetError;
 use thiserror::Error;
 
 use crate::data::DataError;
+use crate::membership::GroupError;
 use crate::memory::CacheMemoryError;
 use crate::settings::KeptError;
 use crate::spec::disk::MemberDiskError;
@@ -34,6 +35,9 @@ pub enum RequestError {
     /// Settings are not there, or say no.
     #[error(transparent)]
     Kept(#[from] KeptError),
+    /// The group, or its store, says no.
+    #[error(transparent)]
+    Group(#[from] GroupError),
     /// Hosts could fill the array with a volume before there is room for who may use it.
     #[error(
         "'{name}' is not made, as the settings of the array take {} beside it, and there is room for {}: add a disk, or \

@@ -8,6 +8,7 @@ mod disks;
 mod error;
 mod first;
 mod half_made;
+pub(crate) mod in_group;
 mod jobs;
 mod logins;
 pub(crate) mod memory;
@@ -30,6 +31,7 @@ use ring::wait::{Bell, Turn};
 
 use crate::data::remembered::Remembered;
 use crate::events::{EventLog, Look};
+use crate::membership::InGroup;
 use crate::meters::Meters;
 use crate::names::Names;
 use crate::reply::Answer;
@@ -72,6 +74,8 @@ pub struct Member {
     /// Rings when schedules have changed.
     schedules_changed: Bell,
     is_stopping: Cell<bool>,
+    /// The group that the member is in.
+    membership: Rc<InGroup>,
     events: EventLog,
     /// The array as it was when its changes were told last; `None` before the first look.
     looked: RefCell<Option<Look>>,
@@ -104,7 +108,7 @@ impl Member {
         serving: Serving,
         (settings, unlisted): (Rc<MemberSettings>, Unlisted),
         (remembered, meters, chosen_prefix, places): (Remembered, Meters, Option<String>, Places),
-        (cache_limit, events): (CacheLimit, EventLog),
+        (cache_limit, events, membership): (CacheLimit, EventLog, Rc<InGroup>),
     ) -> Self {
         let remembered = Arc::new(Mutex::new(remembered));
         let (turn, joining, taking) = (Turn::default(), Turn::default(), Turn::default());
@@ -125,6 +129,7 @@ impl Member {
             taking,
             schedules_changed: Bell::default(),
             is_stopping,
+            membership,
             events,
             looked,
         }
@@ -155,6 +160,7 @@ impl Member {
             Request::Token(request) => self.tokens(request).await,
             Request::Schedule(request) => self.schedule(request).await,
             Request::Destination(request) => self.destination(request).await,
+            Request::Group(request) => self.group(request).await,
             Request::Configuration(request) => self.configuration(request).await,
             Request::Connections => Ok(Answer::Connections(self.serving.connections().await)),
             Request::Figures => {
@@ -180,11 +186,13 @@ impl Member {
         self.serving.volumes()
     }
 
-    /// Closes the store of the settings, and then the array. Nobody may use its volumes any more.
+    /// Ends what the member does in its group, closes the store of the settings, and then the array. Nobody may use its
+    /// volumes any more.
     ///
     /// # Errors
     /// What the array did not bring to its disks.
     pub(crate) async fn close(&self) -> Result<(), array::ArrayError> {
+        self.membership.end().await;
         // A run of a schedule ends before: what it has taken is stored. One that waits for disks is not waited
         // for; the next start finds what it took.
         let at_rest =

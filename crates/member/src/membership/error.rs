@@ -1,0 +1,104 @@
+//! Why a member is not made part of a group, or the group is not changed.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use group::cluster::ClusterError;
+use group::membership::MembershipError;
+use group::pki::PkiError;
+use group::store::StoreError;
+use thiserror::Error;
+
+/// Why what is asked about the group is refused, or fails.
+#[derive(Debug, Error)]
+pub enum GroupError {
+    /// The group says so, or its store does not answer.
+    #[error(transparent)]
+    Membership(#[from] MembershipError),
+    /// etcd does not start.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// Certificates cannot be made or read.
+    #[error(transparent)]
+    Pki(#[from] PkiError),
+    /// The system has no randomness.
+    #[error("the system gives no random numbers: {0}")]
+    Random(#[from] getrandom::Error),
+    /// What a member keeps of its group cannot be written or read.
+    #[error("cannot keep what belongs to the group in '{}': {source}", .path.display())]
+    Files {
+        /// Which file or directory.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It is in none.
+    #[error("this member is in no group")]
+    NotInGroup,
+    /// It is in one.
+    #[error("this member is in the group '{0}' already")]
+    AlreadyIn(String),
+    /// It is in one, and does not know enough of it.
+    #[error("this member cannot take part in its group: {0}")]
+    Broken(String),
+    /// Nothing was heard of the store in this life of the member.
+    #[error(
+        "the members are not known, as the store of the group has not answered since this member started: {0}"
+    )]
+    NotReached(String),
+    /// The member was removed.
+    #[error("this member was removed from its group and is leaving it")]
+    Leaving,
+    /// One of the three ports cannot be used.
+    #[error("cannot listen on {address}, which other members are to reach: {source}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Nobody said how the member is to be called, and the system does not know.
+    #[error("cannot read the name of this host, so say how the member is to be called: {0}")]
+    HostName(#[source] io::Error),
+    /// The store of a new group does not work.
+    #[error("no group was made, as its store did not answer within {seconds} s: {why}")]
+    StoreSilent {
+        /// How long it was waited for.
+        seconds: u64,
+        /// What it or its store said last.
+        why: String,
+    },
+    /// Whoever is to be removed runs the store, and nobody else does.
+    #[error("'{member}' is not removed, as the store of the group would be lost with it: {why}")]
+    NobodyLeft {
+        /// Who is to be removed.
+        member: String,
+        /// Why no other runs it.
+        why: String,
+    },
+    /// What the group has answered is no use.
+    #[error("the group let this server in, and what it gave it cannot be used: {0}")]
+    Admission(String),
+    /// The group has let the member in, which is in no group all the same.
+    #[error(
+        "{refusal}; the group has the member '{member}' now, which is to be removed there: {source}"
+    )]
+    NotTakenBack {
+        /// Why it did not join.
+        refusal: Box<GroupError>,
+        /// The name that it has there.
+        member: String,
+        /// Why it could not be taken back.
+        source: Box<GroupError>,
+    },
+    /// The member ends.
+    #[error("the member is stopping")]
+    Stopping,
+}
+
+impl From<StoreError> for GroupError {
+    fn from(error: StoreError) -> Self {
+        Self::Membership(error.into())
+    }
+}

@@ -1,0 +1,242 @@
+//! What the member is asked about its group.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
+
+use group::membership::{Applicant, JoinToken, Roll};
+use group::ownership::MemberId;
+use group::pki::Ticket;
+use zeroize::Zeroizing;
+
+use super::joined::{Joined, client_urls};
+use super::{GroupError, InGroup, Standing, seats, unix_seconds};
+use crate::group_request::{
+    Admission, GroupRequest, GroupShown, GroupState, JoinTicket, KeptTicket, MemberShown,
+    MemberState, SecretWord, VolumeOfMember,
+};
+use crate::reply::Answer;
+
+impl InGroup {
+    /// Carries a request out.
+    ///
+    /// # Errors
+    /// Why it is refused or failed.
+    pub(crate) async fn answer(
+        self: &Rc<Self>,
+        request: GroupRequest,
+    ) -> Result<Answer, GroupError> {
+        match request {
+            GroupRequest::Show => Ok(Answer::Group(self.shown())),
+            GroupRequest::Create { name, member, listen } => {
+                self.create(&name, member, listen).await?;
+                Ok(Answer::Group(self.shown()))
+            }
+            GroupRequest::Rename { name } => {
+                let joined = self.joined()?;
+                joined.membership().rename(&name).await?;
+                self.refresh(&joined).await;
+                Ok(Answer::Group(self.shown()))
+            }
+            GroupRequest::Delete => self.delete().await.map(|()| Answer::Done),
+            GroupRequest::CreateTicket { lifetime } => {
+                self.ticket(lifetime).await.map(Answer::JoinTicket)
+            }
+            GroupRequest::Tickets => self.tickets().await.map(Answer::JoinTickets),
+            GroupRequest::RevokeTicket { id } => {
+                let joined = self.joined()?;
+                joined.membership().revoke_token(&id).await?;
+                self.refresh(&joined).await;
+                Ok(Answer::Done)
+            }
+            GroupRequest::Prepare { member, listen } => {
+                self.applicant(member, listen).await.map(Answer::Applicant)
+            }
+            GroupRequest::Admit { id, secret, applicant } => {
+                let admission = self.admit(&id, &secret, applicant).await?;
+                Ok(Answer::Admission(Box::new(admission)))
+            }
+            GroupRequest::Join { applicant, admission } => {
+                self.join(applicant, *admission).await?;
+                Ok(Answer::Group(self.shown()))
+            }
+            GroupRequest::Members => Ok(Answer::Members(self.members()?)),
+            GroupRequest::Remove { member } => {
+                let joined = self.joined()?;
+                seats::remove_member(&joined, &member).await?;
+                self.refresh(&joined).await;
+                Ok(Answer::Done)
+            }
+            GroupRequest::Volumes => Ok(Answer::GroupVolumes(self.volumes()?)),
+        }
+    }
+
+    /// Has who looks next see a change that was just made.
+    async fn refresh(&self, joined: &Joined) {
+        // The watch brings it too.
+        match joined.read_roll().await {
+            Ok(roll) => {
+                let name = roll.about.map(|about| about.name);
+                let named = joined.change_file(|file| {
+                    file.group_name = name.unwrap_or_else(|| file.group_name.clone());
+                });
+                if let Err(error) = named.await {
+                    tracing::warn!("{error}");
+                }
+            }
+            Err(error) => tracing::debug!("the change is shown when it is heard of: {error}"),
+        }
+    }
+
+    async fn ticket(&self, lifetime: Duration) -> Result<JoinTicket, GroupError> {
+        let joined = self.joined()?;
+        let (id, secret, token) =
+            joined.membership().create_token(lifetime, unix_seconds()).await?;
+        let ticket = Ticket {
+            authority_sha256: joined.authority().sha256(),
+            id,
+            secret: Zeroizing::new(secret.as_str().to_owned()),
+        };
+        Ok(JoinTicket { ticket, expires_unix_seconds: token.expires_unix_seconds })
+    }
+
+    async fn tickets(&self) -> Result<Vec<KeptTicket>, GroupError> {
+        let roll = self.joined()?.read_roll().await?;
+        let kept = |(id, token): (String, JoinToken)| KeptTicket {
+            id,
+            created_unix_seconds: token.created_unix_seconds,
+            expires_unix_seconds: token.expires_unix_seconds,
+        };
+        Ok(roll.tokens.into_iter().map(kept).collect())
+    }
+
+    /// Lets a server in that has come to the door of members.
+    async fn admit(
+        &self,
+        id: &str,
+        secret: &SecretWord,
+        mut applicant: Applicant,
+    ) -> Result<Admission, GroupError> {
+        let joined = self.joined()?;
+        let membership = joined.membership();
+        // A stranger has no certificate made: that costs more than a look.
+        membership.judge(id, &secret.0, &applicant, unix_seconds()).await?;
+        applicant.address = applicant.address.to_canonical();
+        let issued = joined.authority().issue(&applicant.name, applicant.address)?;
+        applicant.certificate_sha256 = issued.sha256;
+        let (member, roll) = membership.admit(id, &secret.0, applicant, unix_seconds()).await?;
+        let further_endpoints = client_urls(&roll);
+        let group_name = roll.about.map_or_else(|| joined.group_name(), |about| about.name);
+        let (file, keys) = (joined.file(), joined.keys());
+        Ok(Admission {
+            group: file.group.to_string(),
+            group_name,
+            member,
+            authority: keys.authority.clone(),
+            authority_key: SecretWord(keys.authority_key.clone()),
+            certificate: issued.certificate_pem,
+            key: SecretWord(issued.key_pem),
+            endpoints: file.endpoints.clone(),
+            further_endpoints,
+        })
+    }
+
+    /// The group as this member knows it.
+    fn shown(&self) -> GroupShown {
+        let joined = match &*self.standing.borrow() {
+            Standing::Alone => return GroupShown::None,
+            Standing::Broken(why) => return GroupShown::Broken(why.clone()),
+            Standing::In(joined) => joined.clone(),
+        };
+        let file = joined.file().clone();
+        let store_fault = match joined.is_leaving() {
+            true => Some(GroupError::Leaving.to_string()),
+            false => joined.fault(),
+        };
+        // Itself at least, before anything was heard.
+        let count = joined.with_roll(|roll| roll.members.len()).unwrap_or(1);
+        let names = |of: &BTreeSet<MemberId>| {
+            let named = |roll: &Roll| {
+                let known = of.iter().filter_map(|id| roll.members.get(id));
+                known.map(|record| record.name.clone()).collect::<Vec<_>>()
+            };
+            joined.with_roll(named).unwrap_or_default()
+        };
+        let away = joined.with_roll(|roll| {
+            let is_away = |id: &&MemberId| {
+                let has_begun = roll.members.get(*id).is_some_and(|it| it.incarnation != 0);
+                has_begun && !roll.is_present(**id) && **id != file.member
+            };
+            roll.members.keys().filter(is_away).copied().collect::<BTreeSet<_>>()
+        });
+        // Who is away is not known while nothing is heard.
+        let away = if store_fault.is_none() { away.unwrap_or_default() } else { BTreeSet::new() };
+        GroupShown::In(Box::new(GroupState {
+            id: file.group.to_string(),
+            door: file.door(),
+            name: file.group_name,
+            here: file.name,
+            members: count,
+            away: names(&away),
+            store_fault,
+            store_part_fault: joined.part().fault(),
+            store: names(&voters(&joined)),
+        }))
+    }
+
+    fn members(&self) -> Result<Vec<MemberShown>, GroupError> {
+        let joined = self.joined()?;
+        let roll = joined.roll()?;
+        let (me, is_known, voters) = (joined.me(), joined.fault().is_none(), voters(&joined));
+        let shown = roll.members.iter().map(|(id, record)| {
+            let own = self.own.borrow().clone().filter(|_| *id == me);
+            let inventory = own.or_else(|| roll.inventories.get(id).cloned()).unwrap_or_default();
+            MemberShown {
+                number: *id,
+                name: record.name.clone(),
+                state: state_of(*id, &roll, (me, is_known)),
+                is_here: *id == me,
+                door: record.door(),
+                volumes: inventory.volumes.len(),
+                portals: inventory.portals,
+                version: record.version.clone(),
+                joined_unix_seconds: record.joined_unix_seconds,
+                store: voters.contains(id),
+            }
+        });
+        Ok(shown.collect())
+    }
+
+    fn volumes(&self) -> Result<Vec<VolumeOfMember>, GroupError> {
+        let joined = self.joined()?;
+        let roll = joined.roll()?;
+        let (me, is_known) = (joined.me(), joined.fault().is_none());
+        let mut all = Vec::new();
+        for (id, record) in &roll.members {
+            let own = self.own.borrow().clone().filter(|_| *id == me);
+            let inventory = own.or_else(|| roll.inventories.get(id).cloned()).unwrap_or_default();
+            let state = state_of(*id, &roll, (me, is_known));
+            let of_member = |volume| VolumeOfMember { member: record.name.clone(), state, volume };
+            all.extend(inventory.volumes.into_iter().map(of_member));
+        }
+        Ok(all)
+    }
+}
+
+/// How a member is, as `me` sees it.
+pub(super) fn state_of(id: MemberId, roll: &Roll, (me, is_known): (MemberId, bool)) -> MemberState {
+    let has_begun = roll.members.get(&id).is_some_and(|record| record.incarnation != 0);
+    match (id == me, is_known) {
+        (true, _) => MemberState::Present,
+        (false, false) => MemberState::Unknown,
+        (false, true) if roll.is_present(id) => MemberState::Present,
+        (false, true) if has_begun => MemberState::Away,
+        (false, true) => MemberState::Joining,
+    }
+}
+
+/// Who runs the store.
+fn voters(joined: &Joined) -> BTreeSet<MemberId> {
+    let seats = joined.seats().into_iter();
+    seats.filter(|seat| !seat.is_learner).filter_map(|seat| seat.member).collect()
+}
