@@ -10,7 +10,8 @@
 //! calls a thing may change without them. Refusals are [`problem::Problem`]s (RFC 9457), whose
 //! `detail` is the sentence that the command line prints. The server has a thread and a runtime of
 //! its own beside the data path; what it is asked goes to the member's core and is waited for without
-//! a thread.
+//! a thread. Beside that it has the door of a group of members, where servers are let in, and knows how to
+//! join there: `server::door` and `server::joining`.
 //!
 //! A new request of a member needs: its types in [`types`], a function in `server::routes` with its
 //! `utoipa::path`, its line in `server::routes::all`, and, if the command line asks it, a call of

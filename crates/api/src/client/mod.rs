@@ -1,8 +1,10 @@
 //! The asking side: a small client that waits for its answers.
 
 mod destinations;
+mod door_trust;
 mod error;
 mod events;
+mod group;
 mod happened;
 mod http;
 mod printed;
@@ -26,6 +28,7 @@ use crate::types::{
     VolumeChange,
 };
 
+pub(crate) use door_trust::door_client_config;
 pub use error::{ClientError, SILENCE};
 pub use happened::{Since, WhichEvents};
 pub use http::is_taken;

@@ -1,9 +1,11 @@
 //! How the certificate of a member is checked. There is no way to leave that out.
 
+use std::fmt::Debug;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use group::pki::fingerprint;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -18,8 +20,6 @@ use x509_cert::Certificate;
 use x509_cert::der::Decode;
 use x509_cert::ext::pkix::BasicConstraints;
 use x509_cert::time::Validity;
-
-use crate::server::fingerprint;
 
 /// By what the certificate of a member is trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +55,13 @@ impl FromStr for Fingerprint {
     }
 }
 
+impl Fingerprint {
+    /// Whether this certificate has it.
+    pub(super) fn is_of(&self, certificate: &CertificateDer<'_>) -> bool {
+        self.0 == fingerprint(certificate)
+    }
+}
+
 /// A client of TLS that trusts so; why it can trust nobody.
 pub(super) fn client_config(trust: Trust) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -85,7 +92,7 @@ pub(super) fn client_config(trust: Trust) -> Result<ClientConfig, String> {
         }
         Trust::Fingerprint(fingerprint) => (None, Exactly::Fingerprint(fingerprint)),
     };
-    let verifier = Verifier { authorities, exactly, provider };
+    let verifier = Verifier { trusted: Known { authorities, exactly }, provider };
     let mut config = config
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
@@ -109,7 +116,7 @@ fn is_authority(certificate: &Certificate) -> bool {
 }
 
 /// Refuses one whose time is not now (RFC 5280 4.1.2.5).
-fn check_time(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
+pub(super) fn check_time(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
     let read = Certificate::from_der(certificate)
         .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
     let Validity { not_before, not_after } = read.tbs_certificate.validity;
@@ -123,7 +130,7 @@ fn check_time(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Err
     Ok(())
 }
 
-fn verifier(
+pub(super) fn verifier(
     roots: RootCertStore,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<WebPkiServerVerifier>, String> {
@@ -139,16 +146,57 @@ enum Exactly {
     Fingerprint(Fingerprint),
 }
 
-/// Trusts by authorities, or for being one of some certificates. That who presents a certificate has its key
-/// is checked in either case.
-#[derive(Debug)]
-struct Verifier {
-    authorities: Option<Arc<WebPkiServerVerifier>>,
-    exactly: Exactly,
-    provider: Arc<CryptoProvider>,
+/// What a server presents to prove who it is.
+pub(super) struct Presented<'a> {
+    pub(super) end_entity: &'a CertificateDer<'a>,
+    pub(super) intermediates: &'a [CertificateDer<'a>],
+    pub(super) server_name: &'a ServerName<'a>,
+    pub(super) ocsp_response: &'a [u8],
+    pub(super) now: UnixTime,
 }
 
-impl ServerCertVerifier for Verifier {
+/// Whose certificates are trusted.
+pub(super) trait Trusted: Debug + Send + Sync {
+    /// Refuses what a server presents that is not trusted.
+    fn check(&self, presented: &Presented<'_>) -> Result<(), Error>;
+}
+
+/// Trusts the certificates that are trusted so. That who presents one has its key is checked in any case.
+#[derive(Debug)]
+pub(super) struct Verifier<T> {
+    pub(super) trusted: T,
+    pub(super) provider: Arc<CryptoProvider>,
+}
+
+/// By authorities, or for being one of some certificates.
+#[derive(Debug)]
+struct Known {
+    authorities: Option<Arc<WebPkiServerVerifier>>,
+    exactly: Exactly,
+}
+
+impl Trusted for Known {
+    fn check(&self, presented: &Presented<'_>) -> Result<(), Error> {
+        let Presented { end_entity, intermediates, server_name, ocsp_response, now } = *presented;
+        match &self.exactly {
+            // Whatever name it was made for: it is this one.
+            Exactly::Fingerprint(fingerprint) if fingerprint.is_of(end_entity) => return Ok(()),
+            Exactly::Fingerprint(_) => return Err(unknown()),
+            // One that vouches for itself, which no chain of authorities leads to.
+            Exactly::OneOf(all) if all.iter().any(|known| known == end_entity) => {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                return check_time(end_entity, now);
+            }
+            Exactly::OneOf(_) => {}
+        }
+        let authorities = self.authorities.as_ref().ok_or_else(unknown)?;
+        authorities
+            .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+            .map(drop)
+    }
+}
+
+impl<T: Trusted> ServerCertVerifier for Verifier<T> {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -157,22 +205,8 @@ impl ServerCertVerifier for Verifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        match &self.exactly {
-            // Whatever name it was made for: it is this one.
-            Exactly::Fingerprint(Fingerprint(digits)) if *digits == fingerprint(end_entity) => {
-                return Ok(ServerCertVerified::assertion());
-            }
-            Exactly::Fingerprint(_) => return Err(unknown()),
-            // One that vouches for itself, which no chain of authorities leads to.
-            Exactly::OneOf(all) if all.iter().any(|known| known == end_entity) => {
-                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
-                check_time(end_entity, now)?;
-                return Ok(ServerCertVerified::assertion());
-            }
-            Exactly::OneOf(_) => {}
-        }
-        let authorities = self.authorities.as_ref().ok_or_else(unknown)?;
-        authorities.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+        let presented = Presented { end_entity, intermediates, server_name, ocsp_response, now };
+        self.trusted.check(&presented).map(|()| ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -200,7 +234,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-fn unknown() -> Error {
+pub(super) fn unknown() -> Error {
     Error::InvalidCertificate(CertificateError::UnknownIssuer)
 }
 

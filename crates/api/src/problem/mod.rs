@@ -122,6 +122,8 @@ codes! {
     NotLoggedIn = "not-logged-in", UNAUTHORIZED;
     /// Who asks may not do this
     Forbidden = "forbidden", FORBIDDEN;
+    /// The token to join a group with is not right
+    TicketRefused = "ticket-refused", FORBIDDEN;
     /// Too many logins have failed
     TooManyTries = "too-many-tries", TOO_MANY_REQUESTS;
     /// It was asked for too often
@@ -164,6 +166,10 @@ codes! {
     NoSuchDestination = "no-such-destination", NOT_FOUND;
     /// There is no such entry on the list
     NoSuchEntry = "no-such-entry", NOT_FOUND;
+    /// The member is in no group
+    NoGroup = "no-group", NOT_FOUND;
+    /// There is no such member of the group
+    NoSuchMember = "no-such-member", NOT_FOUND;
     /// There is no such run
     NoSuchRun = "no-such-run", NOT_FOUND;
     /// The name is taken
@@ -184,12 +190,20 @@ codes! {
     LimitReached = "limit-reached", CONFLICT;
     /// There are too few disks
     TooFewDisks = "too-few-disks", CONFLICT;
+    /// Whoever answers there is not of the group that was meant
+    OtherGroup = "other-group", CONFLICT;
+    /// The versions of two members do not go together
+    OtherVersion = "other-version", CONFLICT;
+    /// The clocks of two members are too far apart
+    ClockOff = "clock-off", CONFLICT;
     /// There is not enough space
     NoSpace = "no-space", INSUFFICIENT_STORAGE;
     /// The change was made, but hosts do not get in
     NotServed = "not-served", SERVICE_UNAVAILABLE;
     /// What is needed is not there now
     Unavailable = "unavailable", SERVICE_UNAVAILABLE;
+    /// No member of a group answers there
+    NotReached = "not-reached", SERVICE_UNAVAILABLE;
     /// Too much is under way
     TooBusy = "too-busy", SERVICE_UNAVAILABLE;
     /// The member is stopping

@@ -1,14 +1,17 @@
 //! Which kind of problem each refusal of a member is: the one place where its errors become statuses.
 
+use std::io::ErrorKind;
+
 use array::ArrayError;
 use group::access::AccessError;
 use group::accounts::AccountError;
 use group::destinations::DestinationError;
+use group::membership::MembershipError;
 use group::schedules::ScheduleError;
 use group::settings::SettingsError;
 use group::store::StoreError;
 use member::spec::{DiskError, OpenError};
-use member::{KeptError, RequestError};
+use member::{GroupError, KeptError, RequestError};
 
 use super::Code;
 
@@ -19,6 +22,7 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         RequestError::Disk(error) => of_disk(error),
         RequestError::SnapshotKept(kept) => code_of(&kept.refusal),
         RequestError::Kept(error) => of_kept(error),
+        RequestError::Group(error) => of_group(error),
         RequestError::NoRoomBeside { .. } => Code::NoSpace,
         RequestError::BinHolds { source, .. } => code_of(source),
         RequestError::Unfinished { source, .. } => code_of(source),
@@ -115,6 +119,65 @@ fn of_settings(error: &SettingsError) -> Code {
             StoreError::TooLarge { .. } | StoreError::TooManyOperations { .. },
         ) => Code::BodyTooLarge,
         SettingsError::Store(_) | SettingsError::Key(_) => Code::Failed,
+    }
+}
+
+fn of_group(error: &GroupError) -> Code {
+    match error {
+        GroupError::Membership(error) => of_membership(error),
+        GroupError::NotTakenBack { refusal, .. } => of_group(refusal),
+        GroupError::NotInGroup => Code::NoGroup,
+        GroupError::AlreadyIn(_) | GroupError::Leaving | GroupError::NobodyLeft { .. } => {
+            Code::WrongState
+        }
+        GroupError::Listen { source, .. } => match source.kind() {
+            ErrorKind::AddrInUse => Code::InUse,
+            // The machine has no such address, or may not listen there.
+            _ => Code::Invalid,
+        },
+        GroupError::Cluster(_)
+        | GroupError::Broken(_)
+        | GroupError::NotReached(_)
+        | GroupError::StoreSilent { .. } => Code::Unavailable,
+        GroupError::Pki(_)
+        | GroupError::Random(_)
+        | GroupError::Files { .. }
+        | GroupError::HostName(_)
+        | GroupError::Admission(_) => Code::Failed,
+        GroupError::Stopping => Code::Stopping,
+    }
+}
+
+fn of_membership(error: &MembershipError) -> Code {
+    match error {
+        MembershipError::Token => Code::TicketRefused,
+        MembershipError::Clock { .. } => Code::ClockOff,
+        MembershipError::Version { .. } => Code::OtherVersion,
+        MembershipError::NameTaken(_) => Code::NameTaken,
+        MembershipError::ArrayKnown { .. } | MembershipError::GroupExists(_) => Code::AlreadyThere,
+        MembershipError::AddressTaken { .. } => Code::InUse,
+        MembershipError::Full | MembershipError::NumbersUsedUp | MembershipError::TooManyTokens => {
+            Code::LimitReached
+        }
+        MembershipError::Name(_)
+        | MembershipError::Address(_)
+        | MembershipError::Port(_)
+        | MembershipError::Applicant(_)
+        | MembershipError::Lifetime => Code::Invalid,
+        MembershipError::NoSuchToken(_) => Code::NoSuchToken,
+        MembershipError::NoSuchMember(_) => Code::NoSuchMember,
+        MembershipError::LastMember(_)
+        | MembershipError::NotAlone(_)
+        | MembershipError::Removed
+        | MembershipError::OtherLife => Code::WrongState,
+        MembershipError::Contended => Code::TooBusy,
+        // That the store has lost the group does not mean that the member is in none.
+        MembershipError::NoGroup
+        | MembershipError::Store(_)
+        | MembershipError::Setting(_)
+        | MembershipError::Unknown(_)
+        | MembershipError::Unsound(_) => Code::Unavailable,
+        MembershipError::Random(_) => Code::Failed,
     }
 }
 
@@ -223,6 +286,41 @@ mod tests {
         ];
         for (error, status) in cases {
             assert_eq!(code_of(&error).status(), status, "{error}");
+        }
+    }
+
+    #[test]
+    fn refusals_of_a_group_have_the_code_that_fits() {
+        let listen = |kind: ErrorKind| GroupError::Listen {
+            address: "192.0.2.1:3262".parse().expect("an address"),
+            source: kind.into(),
+        };
+        let not_taken_back = GroupError::NotTakenBack {
+            refusal: Box::new(GroupError::Admission("x".into())),
+            member: "a".into(),
+            source: Box::new(MembershipError::Contended.into()),
+        };
+        let cases = [
+            (GroupError::NotInGroup, Code::NoGroup, 404),
+            (GroupError::AlreadyIn("lab".into()), Code::WrongState, 409),
+            (GroupError::Broken("x".into()), Code::Unavailable, 503),
+            (listen(ErrorKind::AddrInUse), Code::InUse, 409),
+            (listen(ErrorKind::AddrNotAvailable), Code::Invalid, 422),
+            (not_taken_back, Code::Failed, 500),
+            (MembershipError::Token.into(), Code::TicketRefused, 403),
+            (MembershipError::NameTaken("a".into()).into(), Code::NameTaken, 409),
+            (MembershipError::ArrayKnown { member: "a".into() }.into(), Code::AlreadyThere, 409),
+            (MembershipError::Name("?".into()).into(), Code::Invalid, 422),
+            (MembershipError::NoSuchMember("a".into()).into(), Code::NoSuchMember, 404),
+            (MembershipError::LastMember("a".into()).into(), Code::WrongState, 409),
+            (MembershipError::Full.into(), Code::LimitReached, 409),
+            (MembershipError::Clock { seconds: 61, is_ahead: true }.into(), Code::ClockOff, 409),
+            (MembershipError::Contended.into(), Code::TooBusy, 503),
+        ];
+        for (error, code, status) in cases {
+            let error = RequestError::from(error);
+            assert_eq!(code_of(&error), code, "{error}");
+            assert_eq!(code.status(), status, "{error}");
         }
     }
 }

@@ -9,7 +9,7 @@ use array::api::JobInfo;
 use group::accounts::Logins;
 use member::events::Kind;
 use member::{Answer, Asker, CurrentDestinations, Logs, Request, RequestError, Wish, events};
-use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore, oneshot, watch};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, RwLock, Semaphore, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::followers::{Followers, Following};
@@ -109,6 +109,8 @@ pub(super) struct App {
     pub(super) sender: notify::Sender,
     /// How often.
     pub(super) tests: Paces,
+    /// Held while the member joins a group: it joins one.
+    pub(super) joining: Arc<Mutex<()>>,
 }
 
 impl fmt::Debug for App {
@@ -145,6 +147,7 @@ impl App {
             statuses: config.notifications.statuses.clone(),
             sender: config.notifications.sender.clone(),
             tests: Paces::new(TESTS_MAX, TESTS_TIME),
+            joining: Arc::default(),
         }
     }
 

@@ -14,6 +14,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::timeout;
 
+use super::admission::{ADMISSION_BYTES_MAX, JOIN_PATH};
 use crate::problem::{Code, Problem};
 
 /// The longest body.
@@ -51,12 +52,16 @@ pub(super) async fn read(parts: &Parts, body: Body) -> Result<Bytes, Problem> {
 /// How long the body of a request may be.
 fn bytes_max(parts: &Parts) -> usize {
     let path = parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
-    let is_whole = parts.method == Method::PATCH && path == Some("/v1/configuration");
-    if is_whole { CONFIGURATION_BYTES_MAX } else { BODY_BYTES_MAX }
+    match path {
+        Some("/v1/configuration") if parts.method == Method::PATCH => CONFIGURATION_BYTES_MAX,
+        Some(JOIN_PATH) => ADMISSION_BYTES_MAX,
+        _ => BODY_BYTES_MAX,
+    }
 }
 
 fn too_large(max: usize) -> Problem {
-    let sentence = format!("the body has more than {} MiB: ask for less at a time", max >> 20);
+    let (max, unit) = if max < 1 << 20 { (max >> 10, "KiB") } else { (max >> 20, "MiB") };
+    let sentence = format!("the body has more than {max} {unit}: ask for less at a time");
     Problem::new(Code::BodyTooLarge, sentence)
 }
 

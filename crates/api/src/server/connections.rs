@@ -147,7 +147,7 @@ pub(super) async fn serve(
 }
 
 /// Ends when the end has begun, also with whoever would tell of it.
-async fn has_ended(is_ending: &mut watch::Receiver<bool>) {
+pub(super) async fn has_ended(is_ending: &mut watch::Receiver<bool>) {
     drop(is_ending.wait_for(|is_ending| *is_ending).await);
 }
 

@@ -4,17 +4,23 @@
 //! From the top: [`Server`]; `connections`, who is taken in; `routes`, what each path does; `admit`, who
 //! may, by the `roles` of the routes; `idempotency`, `runs` and `stream`, how work is asked for and followed;
 //! `pages`, `tags` and `body`, what requests and answers are made of; `app`, the way to the member; and
-//! `login`, who it is that asks over TLS.
+//! `login`, who it is that asks over TLS. Beside that: `door`, where a group lets members in, and `joining`, how a
+//! member is let in there, by what `admission` says.
 
+mod addresses;
+mod admission;
 mod admit;
 mod app;
 mod body;
 mod callers;
 mod connections;
 mod date;
+mod door;
+mod door_tls;
 mod followers;
 mod held;
 mod idempotency;
+mod joining;
 mod known;
 mod login;
 mod pace;
@@ -41,7 +47,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
 use member::events::Event;
-use member::{CurrentDestinations, Logs, RequestError};
+use member::{CurrentDestinations, CurrentDoor, Logs, RequestError};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
@@ -52,7 +58,6 @@ use connections::Door;
 pub use routes::document;
 use socket::SocketFile;
 pub use socket::{administrators, check_length, is_something_else};
-pub(crate) use tls::fingerprint;
 pub use tls::{Identity, IdentityError};
 
 use crate::types::Interface;
@@ -80,6 +85,8 @@ pub struct Config {
     pub notifications: Notifications,
     /// Where it is served over TLS as well, if it is; or a sentence why it is not although that was asked for.
     pub tls: Result<Option<Tls>, String>,
+    /// Where servers are let into the group of the member, while it is in one.
+    pub door: CurrentDoor,
 }
 
 /// What is known of where events go on to.
@@ -140,8 +147,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Makes the socket and answers there, and over TLS if that is asked for. Each door has a thread of its
-    /// own: however busy the one is, the other answers.
+    /// Makes the socket and answers there, and over TLS if that is asked for, and lets servers into the group of the
+    /// member while it is in one. Each door has a thread of its own: however busy the one is, the others answer.
     ///
     /// # Errors
     /// Why the socket or a thread cannot be made.
@@ -150,7 +157,7 @@ impl Server {
         let mut app = App::new(Arc::new(member), &config, streams_max, config.shown()?);
         app.identity = config.over_tls().map(|tls| tls.identity.clone());
         let app = Arc::new(app);
-        let Config { socket, connections_max, tls, .. } = config;
+        let Config { socket, connections_max, tls, door, .. } = config;
         let (is_ending, ending) = watch::channel(false);
         let (router, is_over) = (routes::router(app.clone()), ending.clone());
         let mut threads = vec![thread_of("api", move |told| async move {
@@ -162,6 +169,11 @@ impl Server {
             let callers = Callers::new(connections_max, connections_max);
             connections::serve(Door::Socket(listener), router, callers, is_over).await;
         })?];
+        let (letting_in, is_over) = (app.clone(), ending.clone());
+        threads.push(thread_of("members", move |told| async move {
+            told(Ok(()));
+            door::attend(letting_in, door, is_over).await;
+        })?);
         if let Ok(Some(tls)) = tls {
             let serving = app.clone();
             threads.push(thread_of("api-tls", move |told| async move {

@@ -11,8 +11,8 @@ use super::body::json;
 use super::tags::hash_of;
 use crate::problem::{Code, Problem};
 use crate::types::{
-    Account, AuditEntry, ChapUser, Connection, Destination, Disk, Event, Extent, Job, Policy,
-    Schedule, Snapshot, Token, Volume,
+    Account, AuditEntry, ChapUser, Connection, Destination, Disk, Event, Extent, GroupVolume, Job,
+    JoinToken, Member, Policy, Schedule, Snapshot, Token, Volume,
 };
 
 /// Things on a page, at most, and if nobody says how many.
@@ -81,6 +81,24 @@ impl Item for Snapshot {
 impl Item for Disk {
     fn key(&self) -> String {
         self.id.to_string()
+    }
+}
+
+impl Item for JoinToken {
+    fn key(&self) -> String {
+        self.id.clone()
+    }
+}
+
+impl Item for Member {
+    fn key(&self) -> String {
+        self.number.to_string()
+    }
+}
+
+impl Item for GroupVolume {
+    fn key(&self) -> String {
+        format!("{} {}", self.member, self.name)
     }
 }
 

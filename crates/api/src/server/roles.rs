@@ -2,8 +2,8 @@
 //! it, and the OpenAPI document tells it.
 //!
 //! The rule: who looks needs `read-only`; who changes what is stored, `operator`; who says who may do what, or
-//! looks at who did, or says which devices and files of the machine are taken, or where events go, `administrator`. What is not in the table is for
-//! administrators; a test fails then.
+//! looks at who did, or says which devices and files of the machine are taken, or where events go, or which members
+//! are one group, `administrator`. What is not in the table is for administrators; a test fails then.
 
 use axum::http::Method;
 use group::accounts::Role;
@@ -52,9 +52,21 @@ const LEAST: &[(&str, &str, Role)] = &[
     ("GET", "/v1/events/stream", ReadOnly),
     ("GET", "/v1/figures", ReadOnly),
     ("GET", "/v1/figures/stream", ReadOnly),
+    ("GET", "/v1/group", ReadOnly),
+    ("POST", "/v1/group", Administrator),
+    ("DELETE", "/v1/group", Administrator),
+    ("PATCH", "/v1/group", Administrator),
+    ("POST", "/v1/group/join", Administrator),
+    ("GET", "/v1/group/tokens", Administrator),
+    ("POST", "/v1/group/tokens", Administrator),
+    ("DELETE", "/v1/group/tokens/{id}", Administrator),
+    ("GET", "/v1/group/volumes", ReadOnly),
     ("GET", "/v1/interface", ReadOnly),
     ("GET", "/v1/jobs", ReadOnly),
     ("GET", "/v1/jobs/stream", ReadOnly),
+    ("GET", "/v1/members", ReadOnly),
+    ("GET", "/v1/members/{name}", ReadOnly),
+    ("DELETE", "/v1/members/{name}", Administrator),
     ("GET", "/v1/openapi.json", ReadOnly),
     ("GET", "/v1/policies", ReadOnly),
     ("POST", "/v1/policies", Administrator),

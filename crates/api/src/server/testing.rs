@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use member::{CurrentDestinations, Logs, RequestError};
+use member::{CurrentDestinations, CurrentDoor, Logs, RequestError};
 
 use super::{Config, Notifications};
 
@@ -20,5 +20,6 @@ pub(super) fn config(home: &Path) -> Config {
             sender: notify::Sender::new("0", |_| String::new(), |_| String::new()),
         },
         tls: Ok(None),
+        door: CurrentDoor::default(),
     }
 }

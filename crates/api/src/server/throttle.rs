@@ -92,6 +92,14 @@ impl Throttle {
             self.counts().remove(&key);
         }
     }
+
+    /// The same of one that was counted as a failure before it was known how it ends.
+    pub(super) fn got_in_after_all(&self, place: Place, account: &str) {
+        self.got_in(place, account);
+        if let Some(count) = self.counts().get_mut(&(place, None)) {
+            count.failures = count.failures.saturating_sub(1);
+        }
+    }
 }
 
 fn key(place: Place, account: &str) -> Option<Key> {
@@ -114,6 +122,22 @@ mod tests {
 
     fn place(text: &str) -> Place {
         text.parse::<IpAddr>().unwrap().into()
+    }
+
+    #[test]
+    fn who_was_counted_before_it_got_in_has_not_failed() {
+        let (throttle, now, here) = (Throttle::default(), Instant::now(), place("192.0.2.1"));
+        for number in 0..2 * FREE_OF_PLACE {
+            let token = number.to_string();
+            assert_eq!(throttle.wait(here, Some((&token, false)), now), None, "{number}");
+            throttle.failed(here, Some(&token), now);
+            throttle.got_in_after_all(here, &token);
+        }
+        for _ in 0..FREE_OF_PLACE {
+            assert_eq!(throttle.wait(here, None, now), None);
+            throttle.failed(here, None, now);
+        }
+        assert!(throttle.wait(here, None, now).is_some(), "failures count as ever");
     }
 
     #[test]

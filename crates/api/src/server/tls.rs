@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use group::pki::fingerprint;
 use group::regular;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use rustls::ServerConfig;
@@ -15,7 +16,6 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 /// The certificate and the key that are made, in the data directory of the member.
@@ -266,11 +266,6 @@ fn server_config(proves: Arc<dyn ResolvesServerCert>) -> Result<ServerConfig, ru
     let mut config = config.with_cert_resolver(proves);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
-}
-
-/// The SHA-256 of a certificate (of its DER), in hexadecimal digits.
-pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> String {
-    Sha256::digest(certificate.as_ref()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, IdentityError> {

@@ -12,6 +12,7 @@ mod destination;
 mod disk;
 mod event;
 mod figures;
+mod group;
 mod job;
 mod login;
 mod registrations;
@@ -21,7 +22,8 @@ mod schedule;
 mod snapshot;
 mod volume;
 
-use member::Answer;
+use ::group::membership::Applicant;
+use member::{Answer, JoinTicket};
 
 pub use access::{
     Access, ChapUser, ChapUsers, Entry, HostRecord, Login, NewPolicy, NewSecret, NumberedEntry,
@@ -44,6 +46,11 @@ pub use event::{Event, EventObject, Severity};
 pub(crate) use figures::SessionWork;
 pub use figures::{
     CoreFigures, DiskFigures, Figures, Latency, PortalFigures, SetFigures, VolumeFigures, Work,
+};
+pub(crate) use group::KnownGroup;
+pub use group::{
+    CreatedJoinToken, Group, GroupChange, GroupVolume, JoinGroup, JoinToken, Member, MemberState,
+    NewGroup, NewJoinToken,
 };
 pub use job::{Job, JobKind};
 pub use login::{
@@ -109,6 +116,12 @@ of_answer!(Schedule, Schedule(schedule) => (*schedule).into());
 of_answer!(List<Schedule>, Schedules(all) => List(all.into_iter().map(Into::into).collect()));
 of_answer!(Destination, Destination(shown) => (*shown).into());
 of_answer!(List<Destination>, Destinations(all) => List(all.into_iter().map(Into::into).collect()));
+of_answer!(KnownGroup, Group(shown) => shown.into());
+of_answer!(JoinTicket, JoinTicket(ticket) => ticket);
+of_answer!(List<JoinToken>, JoinTickets(all) => List(all.into_iter().map(Into::into).collect()));
+of_answer!(Applicant, Applicant(applicant) => applicant);
+of_answer!(List<Member>, Members(all) => List(all.into_iter().map(Into::into).collect()));
+of_answer!(List<GroupVolume>, GroupVolumes(all) => List(all.into_iter().map(Into::into).collect()));
 of_answer!(Configuration, Configuration(all) => (*all).into());
 of_answer!(Report, Report(report) => report.into());
 

@@ -16,7 +16,7 @@ use array::api::JobInfo;
 use group::accounts::{Account, Logins, PasswordHash, Role, Token, TokenHash};
 use member::{
     AccountRequest, AccountShown, Answer, ArrayRequest, ChapRequest, ChapUser, ChapUsers,
-    CurrentDestinations, Logs, Request, RequestError, TokenRequest, TokenShown,
+    CurrentDestinations, CurrentDoor, Logs, Request, RequestError, TokenRequest, TokenShown,
 };
 use tempfile::TempDir;
 
@@ -178,6 +178,7 @@ impl Served {
                 sender: notify::Sender::new("0", |_| String::new(), |_| String::new()),
             },
             tls: Ok(Some(Tls { listeners: vec![listener], identity })),
+            door: CurrentDoor::default(),
         };
         let held = Held::default();
         let fake = Fake { logins: logins.clone(), held: held.clone() };

@@ -225,6 +225,7 @@ fn tags() -> Vec<Tag> {
         ("hosts", "Who is connected."),
         ("events", "What happened, and who did what."),
         ("logins", "Who manages the member from afar, and where."),
+        ("group", "Members that are one group."),
         ("figures", "What is measured, and this document."),
     ];
     all.into_iter().map(tag).collect()

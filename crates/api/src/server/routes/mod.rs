@@ -13,6 +13,7 @@ mod destinations;
 mod disks;
 mod events;
 mod figures;
+mod group;
 mod interface;
 mod metrics;
 mod policies;
@@ -36,8 +37,8 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use ::group::access::AccessError;
 use described::Refusals;
-use group::access::AccessError;
 
 use super::app::App;
 use super::body::{json, no_such_path};
@@ -128,6 +129,18 @@ fn of_the_member(router: OpenApiRouter<Arc<App>>) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(configuration::show_configuration, configuration::change_configuration))
         .routes(routes!(tokens::list_tokens, tokens::create_token))
         .routes(routes!(tokens::show_token, tokens::revoke_token))
+        .routes(routes!(
+            group::show_group,
+            group::create_group,
+            group::rename_group,
+            group::delete_group
+        ))
+        .routes(routes!(group::join_group))
+        .routes(routes!(group::list_join_tokens, group::create_join_token))
+        .routes(routes!(group::revoke_join_token))
+        .routes(routes!(group::list_group_volumes))
+        .routes(routes!(group::list_members))
+        .routes(routes!(group::show_member, group::remove_member))
         .routes(routes!(interface::show_interface))
         .routes(routes!(metrics::show_metrics))
         .routes(routes!(show_document))

@@ -1,0 +1,242 @@
+//! `/v1/group` and `/v1/members`: members that are one group. Tokens to join with go out once, when they are made, and
+//! what the group gives a new member goes to that member alone.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::header::CACHE_CONTROL;
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use group::membership::MembershipError;
+use member::{GroupError, GroupRequest, JoinTicket, Request, RequestError};
+
+use super::Shared;
+use super::described::{ChangeRefusals, IdempotencyKey, Refusals};
+use super::volumes::PageQuery;
+use crate::problem::{Code, Problem};
+use crate::server::app::App;
+use crate::server::body::{Asked, Named, Sent, SentSecret, json};
+use crate::server::pages::page;
+use crate::server::{addresses, joining};
+use crate::types::{
+    CreatedJoinToken, Group, GroupChange, GroupVolume, JoinGroup, JoinToken, KnownGroup, List,
+    Member, NewGroup, NewJoinToken, Nothing,
+};
+
+/// How long a token to join with is worth something, if nobody says how long.
+const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Show the group that the member is in
+///
+/// As this member knows it: `store_fault` says why it may be of before.
+#[utoipa::path(
+    get, path = "/v1/group", tag = "group",
+    responses((status = 200, description = "The group.", body = Group), Refusals),
+)]
+pub(super) async fn show_group(State(app): Shared) -> Result<Response, Problem> {
+    let shown: KnownGroup = app.ask(Request::Group(GroupRequest::Show)).await?;
+    Ok(json(&in_one(&app, shown)?))
+}
+
+/// Make a group
+///
+/// Its first member is the one that is asked, which then runs the store of the group.
+#[utoipa::path(
+    post, path = "/v1/group", tag = "group", params(IdempotencyKey), request_body = NewGroup,
+    responses((status = 201, description = "The group.", body = Group), ChangeRefusals),
+)]
+pub(super) async fn create_group(
+    State(app): Shared,
+    Sent(new): Sent<NewGroup>,
+) -> Result<Response, Problem> {
+    let NewGroup { name, member, listen } = new;
+    let listen = addresses::listen(&listen)
+        .map_err(|error| Problem::new(Code::Invalid, error.to_string()))?;
+    let create = GroupRequest::Create { name, member, listen };
+    let made: KnownGroup = app.ask(Request::Group(create)).await?;
+    Ok((StatusCode::CREATED, json(&in_one(&app, made)?)).into_response())
+}
+
+/// Give the group another name
+#[utoipa::path(
+    patch, path = "/v1/group", tag = "group", request_body = GroupChange,
+    responses(
+        (status = 200, description = "The group after the change.", body = Group), ChangeRefusals,
+    ),
+)]
+pub(super) async fn rename_group(
+    State(app): Shared,
+    Sent(GroupChange { name }): Sent<GroupChange>,
+) -> Result<Response, Problem> {
+    let renamed: KnownGroup = app.ask(Request::Group(GroupRequest::Rename { name })).await?;
+    Ok(json(&in_one(&app, renamed)?))
+}
+
+/// End the group
+///
+/// Its last member alone can do so, which is in no group then and keeps its array.
+#[utoipa::path(
+    delete, path = "/v1/group", tag = "group",
+    responses((status = 204, description = "There is no group any more."), ChangeRefusals),
+)]
+pub(super) async fn delete_group(State(app): Shared) -> Result<StatusCode, Problem> {
+    app.ask::<Nothing>(Request::Group(GroupRequest::Delete)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Make a token to join the group with
+///
+/// It lets one server in, once. What it is comes in the answer and never again: it is not kept. So an
+/// `Idempotency-Key` does not bring the answer back; one whose answer was lost expires, and another is made.
+#[utoipa::path(
+    post, path = "/v1/group/tokens", tag = "group", request_body = NewJoinToken,
+    responses((status = 201, description = "The token.", body = CreatedJoinToken), ChangeRefusals),
+)]
+pub(super) async fn create_join_token(
+    State(app): Shared,
+    Sent(new): Sent<NewJoinToken>,
+) -> Result<Response, Problem> {
+    let lifetime = new.expires_seconds.map_or(LIFETIME, Duration::from_secs);
+    let create = GroupRequest::CreateTicket { lifetime };
+    let JoinTicket { ticket, expires_unix_seconds } = app.ask(Request::Group(create)).await?;
+    let token = ticket.as_text().as_str().to_owned();
+    let created = CreatedJoinToken { token, id: ticket.id, expires_unix_seconds };
+    let headers = [(CACHE_CONTROL, "no-store")];
+    Ok((StatusCode::CREATED, headers, json(&created)).into_response())
+}
+
+/// List the tokens to join the group with
+///
+/// Those that were made and not used. What they are is not kept. One that has expired may be among them for a while.
+#[utoipa::path(
+    get, path = "/v1/group/tokens", tag = "group", params(PageQuery),
+    responses(
+        (status = 200, description = "The tokens, by their ids.", body = Vec<JoinToken>,
+         headers(("Link" = String, description = "The next page, if there is one."))),
+        Refusals,
+    ),
+)]
+pub(super) async fn list_join_tokens(
+    State(app): Shared,
+    Asked(query): Asked<PageQuery>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let List(all) = app.ask::<List<JoinToken>>(Request::Group(GroupRequest::Tickets)).await?;
+    page(&all, query.page(), &uri)
+}
+
+/// Revoke a token to join the group with
+///
+/// Nobody joins with it any more. A server that has joined with it stays a member.
+#[utoipa::path(
+    delete, path = "/v1/group/tokens/{id}", tag = "group",
+    params(("id" = String, Path, description = "What the token is known by.")),
+    responses((status = 204, description = "It is worth nothing any more."), ChangeRefusals),
+)]
+pub(super) async fn revoke_join_token(
+    State(app): Shared,
+    Named(id): Named<String>,
+) -> Result<StatusCode, Problem> {
+    app.ask::<Nothing>(Request::Group(GroupRequest::RevokeTicket { id })).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Join a group
+///
+/// The member asks at another member of the group, and takes nothing but the token for a proof that it is one. It keeps
+/// its array, its volumes and its settings. An `Idempotency-Key` does not bring the answer back.
+#[utoipa::path(
+    post, path = "/v1/group/join", tag = "group", request_body = JoinGroup,
+    responses((status = 200, description = "The group.", body = Group), ChangeRefusals),
+)]
+pub(super) async fn join_group(
+    State(app): Shared,
+    SentSecret(join): SentSecret<JoinGroup>,
+) -> Result<Response, Problem> {
+    let joined = joining::join(&app, join).await?;
+    Ok(([(CACHE_CONTROL, "no-store")], json(&in_one(&app, joined)?)).into_response())
+}
+
+/// List the volumes of all members
+///
+/// As their members told last; a volume is served by its member alone.
+#[utoipa::path(
+    get, path = "/v1/group/volumes", tag = "group", params(PageQuery),
+    responses(
+        (status = 200, description = "The volumes.", body = Vec<GroupVolume>,
+         headers(("Link" = String, description = "The next page, if there is one."))),
+        Refusals,
+    ),
+)]
+pub(super) async fn list_group_volumes(
+    State(app): Shared,
+    Asked(query): Asked<PageQuery>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let List(all) = app.ask::<List<GroupVolume>>(Request::Group(GroupRequest::Volumes)).await?;
+    page(&all, query.page(), &uri)
+}
+
+/// List the members of the group
+#[utoipa::path(
+    get, path = "/v1/members", tag = "group", params(PageQuery),
+    responses(
+        (status = 200, description = "The members.", body = Vec<Member>,
+         headers(("Link" = String, description = "The next page, if there is one."))),
+        Refusals,
+    ),
+)]
+pub(super) async fn list_members(
+    State(app): Shared,
+    Asked(query): Asked<PageQuery>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let List(all) = app.ask::<List<Member>>(Request::Group(GroupRequest::Members)).await?;
+    page(&all, query.page(), &uri)
+}
+
+/// Show a member of the group
+#[utoipa::path(
+    get, path = "/v1/members/{name}", tag = "group",
+    params(("name" = String, Path, description = "The member.")),
+    responses((status = 200, description = "The member.", body = Member), Refusals),
+)]
+pub(super) async fn show_member(
+    State(app): Shared,
+    Named(name): Named<String>,
+) -> Result<Response, Problem> {
+    let List(all) = app.ask::<List<Member>>(Request::Group(GroupRequest::Members)).await?;
+    // Whatever the case of its letters: no two differ in that alone.
+    let found = all.into_iter().find(|member| member.name.eq_ignore_ascii_case(&name));
+    let found = found.ok_or_else(|| of_group(&app, MembershipError::NoSuchMember(name).into()))?;
+    Ok(json(&found))
+}
+
+/// Remove a member from the group
+///
+/// It keeps its array and serves its volumes, in no group. One that is gone for good can be removed as well.
+#[utoipa::path(
+    delete, path = "/v1/members/{name}", tag = "group",
+    params(("name" = String, Path, description = "The member.")),
+    responses((status = 204, description = "It is no member any more."), ChangeRefusals),
+)]
+pub(super) async fn remove_member(
+    State(app): Shared,
+    Named(member): Named<String>,
+) -> Result<StatusCode, Problem> {
+    app.ask::<Nothing>(Request::Group(GroupRequest::Remove { member })).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The group, or why there is none to be shown.
+fn in_one(app: &App, known: KnownGroup) -> Result<Box<Group>, Problem> {
+    match known {
+        KnownGroup::In(group) => Ok(group),
+        KnownGroup::None => Err(of_group(app, GroupError::NotInGroup)),
+        KnownGroup::Broken(why) => Err(of_group(app, GroupError::Broken(why))),
+    }
+}
+
+fn of_group(app: &App, error: GroupError) -> Problem {
+    app.problem(&RequestError::Group(error))
+}

@@ -1,0 +1,306 @@
+//! Members that are one group.
+
+use std::fmt::{self, Debug, Formatter};
+
+use member::GroupShown;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A group, as one of its members knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Group {
+    /// Drawn at random when the group was made; 32 hexadecimal digits. It stays when the group is renamed.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// The name of the member that was asked.
+    pub member: String,
+    /// Where that one answers other members.
+    #[schema(example = "10.0.0.1:3262")]
+    pub door: String,
+    /// How many members there are.
+    pub members: usize,
+    /// The names of those that give no sign of life.
+    pub away: Vec<String>,
+    /// The names of the members that run the store of the group.
+    pub store: Vec<String>,
+    /// Why the store cannot be reached, so that nothing of the group changes; null while it can.
+    pub store_fault: Option<String>,
+    /// Why the part of the store that this member runs does not run; null while it does, and where it runs none. The
+    /// store answers all the same while more than half of its parts run.
+    pub store_part_fault: Option<String>,
+}
+
+impl From<member::GroupState> for Group {
+    fn from(state: member::GroupState) -> Self {
+        Self {
+            id: state.id,
+            name: state.name,
+            member: state.here,
+            door: state.door.to_string(),
+            members: state.members,
+            away: state.away,
+            store: state.store,
+            store_fault: state.store_fault,
+            store_part_fault: state.store_part_fault,
+        }
+    }
+}
+
+/// What a member tells of its group: there may be none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum KnownGroup {
+    /// It is in none.
+    None,
+    /// It was in one, and cannot be now: a sentence.
+    Broken(String),
+    /// It is in one.
+    In(Box<Group>),
+}
+
+impl From<GroupShown> for KnownGroup {
+    fn from(shown: GroupShown) -> Self {
+        match shown {
+            GroupShown::None => Self::None,
+            GroupShown::Broken(why) => Self::Broken(why),
+            GroupShown::In(state) => Self::In(Box::new((*state).into())),
+        }
+    }
+}
+
+/// A group to be made, whose first member is the one that is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewGroup {
+    /// 1 to 63 letters, digits, `-`, `.` or `_`.
+    pub name: String,
+    /// What this member is called in it: 1 to 63 letters, digits, `-`, `.` or `_`. If it is left out, as its machine
+    /// is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
+    /// Where the other members reach this one: `ADDR` or `ADDR:PORT`. The port is the first of three in a row; 3262 if
+    /// it is left out.
+    #[schema(example = "10.0.0.1:3262")]
+    pub listen: String,
+}
+
+/// What is to be changed of a group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GroupChange {
+    /// Another name: 1 to 63 letters, digits, `-`, `.` or `_`.
+    pub name: String,
+}
+
+/// A token to be made, which lets one server join the group once.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewJoinToken {
+    /// How long it is worth something, at most 7 days; a day if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 604_800)]
+    pub expires_seconds: Option<u64>,
+}
+
+/// A token to join with that was made, with what it is: this is not shown again.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CreatedJoinToken {
+    /// What the server that is to join is given.
+    pub token: String,
+    /// What it is known by in the group; no secret.
+    pub id: String,
+    /// From when on it is worth nothing.
+    pub expires_unix_seconds: u64,
+}
+
+impl Debug for CreatedJoinToken {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        out.debug_struct("CreatedJoinToken").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// A token to join with that was made and not used, without what it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JoinToken {
+    /// What it is known by.
+    #[schema(example = "00c0ffee")]
+    pub id: String,
+    /// When it was made.
+    pub created_unix_seconds: u64,
+    /// From when on it is worth nothing.
+    pub expires_unix_seconds: u64,
+}
+
+impl From<member::KeptTicket> for JoinToken {
+    fn from(kept: member::KeptTicket) -> Self {
+        let member::KeptTicket { id, created_unix_seconds, expires_unix_seconds } = kept;
+        Self { id, created_unix_seconds, expires_unix_seconds }
+    }
+}
+
+/// The group that a member is to join.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JoinGroup {
+    /// Where any member of the group answers members: `ADDR` or `ADDR:PORT`; the port is 3262 if it is left out.
+    #[schema(example = "10.0.0.1:3262")]
+    pub group: String,
+    /// What `POST /v1/group/tokens` gave at a member of the group.
+    pub token: String,
+    /// What this member is to be called in it: 1 to 63 letters, digits, `-`, `.` or `_`. If it is left out, as its
+    /// machine is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
+    /// Where the other members reach this one: `ADDR` or `ADDR:PORT`. The port is the first of three in a row; 3262 if
+    /// it is left out.
+    #[schema(example = "10.0.0.2:3262")]
+    pub listen: String,
+}
+
+impl Debug for JoinGroup {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        out.debug_struct("JoinGroup")
+            .field("group", &self.group)
+            .field("member", &self.member)
+            .field("listen", &self.listen)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a member is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemberState {
+    /// It was admitted and has not been there yet.
+    Joining,
+    /// It gives signs of life.
+    Present,
+    /// It gives none.
+    Away,
+    /// The store of the group does not answer, so nobody knows.
+    Unknown,
+}
+
+impl MemberState {
+    /// The word for it, as in JSON.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Joining => "joining",
+            Self::Present => "present",
+            Self::Away => "away",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl From<member::MemberState> for MemberState {
+    fn from(theirs: member::MemberState) -> Self {
+        match theirs {
+            member::MemberState::Joining => Self::Joining,
+            member::MemberState::Present => Self::Present,
+            member::MemberState::Away => Self::Away,
+            member::MemberState::Unknown => Self::Unknown,
+        }
+    }
+}
+
+/// A member of a group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Member {
+    /// Its number, which no other member of the group ever has.
+    pub number: u16,
+    /// Its name.
+    pub name: String,
+    /// How it is.
+    pub state: MemberState,
+    /// It is the one that was asked.
+    pub here: bool,
+    /// Where it answers other members.
+    #[schema(example = "10.0.0.1:3262")]
+    pub door: String,
+    /// Where hosts reach it.
+    pub portals: Vec<String>,
+    /// How many volumes it has.
+    pub volumes: usize,
+    /// The version of drystone that it runs.
+    pub version: String,
+    /// When it was admitted.
+    pub joined_unix_seconds: u64,
+    /// It runs a part of the store of the group.
+    pub store: bool,
+}
+
+impl From<member::MemberShown> for Member {
+    fn from(shown: member::MemberShown) -> Self {
+        Self {
+            number: shown.number.0,
+            name: shown.name,
+            state: shown.state.into(),
+            here: shown.is_here,
+            door: shown.door.to_string(),
+            portals: shown.portals.iter().map(ToString::to_string).collect(),
+            volumes: shown.volumes,
+            version: shown.version,
+            joined_unix_seconds: shown.joined_unix_seconds,
+            store: shown.store,
+        }
+    }
+}
+
+/// A volume, and the member that serves it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GroupVolume {
+    /// The name of the member.
+    pub member: String,
+    /// How that member is.
+    pub member_state: MemberState,
+    /// The name of the volume on that member.
+    pub name: String,
+    /// The name of its target.
+    pub iqn: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Hosts can use it, as that member told last.
+    pub online: bool,
+}
+
+impl From<member::VolumeOfMember> for GroupVolume {
+    fn from(theirs: member::VolumeOfMember) -> Self {
+        let member::VolumeOfMember { member, state, volume } = theirs;
+        let group::membership::ListedVolume { name, iqn, size_bytes, is_online } = volume;
+        Self { member, member_state: state.into(), name, iqn, size_bytes, online: is_online }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_to_join_with_are_not_shown() {
+        let made = CreatedJoinToken {
+            token: "hush".to_owned(),
+            id: "00c0ffee".to_owned(),
+            expires_unix_seconds: 7,
+        };
+        let join = JoinGroup {
+            group: "192.0.2.1:3262".to_owned(),
+            token: "hush".to_owned(),
+            member: Some("san2".to_owned()),
+            listen: "192.0.2.2".to_owned(),
+        };
+        let shown = format!("{made:?} {join:?}");
+        assert!(shown.contains("00c0ffee") && shown.contains("192.0.2.1:3262"), "{shown}");
+        assert!(shown.contains("san2") && !shown.contains("hush"), "{shown}");
+    }
+
+    #[test]
+    fn states_are_written_as_their_words() {
+        for state in
+            [MemberState::Joining, MemberState::Present, MemberState::Away, MemberState::Unknown]
+        {
+            assert_eq!(serde_json::to_value(state).unwrap(), state.word());
+        }
+    }
+}

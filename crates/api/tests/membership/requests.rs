@@ -1,0 +1,202 @@
+//! What the interface says of a group.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use api::problem::Code;
+use api::types::{MemberState, NewGroup, NewJoinToken};
+use group::membership::{ListedVolume, MembershipError};
+use group::ownership::MemberId;
+use member::{
+    Answer, GroupError, GroupRequest, GroupShown, JoinTicket, KeptTicket, MemberShown,
+    VolumeOfMember,
+};
+
+use crate::{Lab, SECRET, Served, problem, shown};
+
+fn member(number: u16, name: &str, state: member::MemberState) -> MemberShown {
+    MemberShown {
+        number: MemberId(number),
+        name: name.to_owned(),
+        state,
+        is_here: number == 2,
+        door: format!("127.0.0.{number}:3262").parse().expect("an address"),
+        portals: vec![format!("127.0.0.{number}:3260").parse().expect("an address")],
+        volumes: 1,
+        version: "0.1.0".to_owned(),
+        joined_unix_seconds: 7,
+        store: number == 1,
+    }
+}
+
+/// A member of a group of two, whose tokens to join are this one.
+fn in_one(lab: &Lab) -> Served {
+    let ticket = lab.ticket.clone();
+    Served::begin(move |asked| {
+        Ok(match asked {
+            GroupRequest::Show
+            | GroupRequest::Create { .. }
+            | GroupRequest::Rename { .. }
+            | GroupRequest::Join { .. } => Answer::Group(shown()),
+            GroupRequest::CreateTicket { lifetime } if lifetime.is_zero() => {
+                return Err(GroupError::from(MembershipError::Lifetime).into());
+            }
+            GroupRequest::CreateTicket { .. } => Answer::JoinTicket(JoinTicket {
+                ticket: ticket.clone(),
+                expires_unix_seconds: 86_407,
+            }),
+            GroupRequest::Members => Answer::Members(vec![
+                member(1, "san1", member::MemberState::Away),
+                member(2, "san2", member::MemberState::Present),
+            ]),
+            GroupRequest::Volumes => Answer::GroupVolumes(vec![VolumeOfMember {
+                member: "san1".to_owned(),
+                state: member::MemberState::Unknown,
+                volume: ListedVolume {
+                    name: "a".to_owned(),
+                    iqn: "iqn.2026-11.dev.drystone:01:a".to_owned(),
+                    size_bytes: 1 << 30,
+                    is_online: true,
+                },
+            }]),
+            GroupRequest::Tickets => Answer::JoinTickets(vec![KeptTicket {
+                id: "00c0ffee".to_owned(),
+                created_unix_seconds: 7,
+                expires_unix_seconds: 86_407,
+            }]),
+            GroupRequest::RevokeTicket { id } if id != "00c0ffee" => {
+                return Err(GroupError::from(MembershipError::NoSuchToken(id.clone())).into());
+            }
+            GroupRequest::Remove { member } if member == "san1" => Answer::Done,
+            GroupRequest::Remove { member } => {
+                return Err(GroupError::from(MembershipError::NoSuchMember(member.clone())).into());
+            }
+            _ => Answer::Done,
+        })
+    })
+}
+
+#[test]
+fn a_group_is_shown_with_its_members_and_their_volumes() {
+    let served = in_one(&Lab::make());
+    let client = served.client();
+    let group = client.group().unwrap();
+    assert_eq!((group.name.as_str(), group.door.as_str()), ("lab", "127.0.0.2:3262"));
+    assert_eq!((group.away, group.store_fault), (vec!["san1".to_owned()], None));
+    assert_eq!(group.store_part_fault.as_deref(), Some("etcd has ended"));
+    let members = client.members().unwrap();
+    let states: Vec<_> = members.iter().map(|it| (it.number, it.state, it.here)).collect();
+    assert_eq!(states, [(1, MemberState::Away, false), (2, MemberState::Present, true)]);
+    assert_eq!(members[0].portals, ["127.0.0.1:3260"]);
+    assert_eq!(client.member("SAN2").unwrap(), members[1]);
+    let told = problem(client.member("san3"));
+    assert_eq!(
+        (told.code, told.detail.as_str()),
+        (Code::NoSuchMember, "the group has no member 'san3'",)
+    );
+    let volumes = client.group_volumes().unwrap();
+    let [volume] = &volumes[..] else { panic!("{volumes:?}") };
+    assert_eq!((volume.member.as_str(), volume.name.as_str()), ("san1", "a"));
+    assert!(volume.online, "{volume:?}");
+    assert_eq!(volume.member_state, MemberState::Unknown, "{volume:?}");
+    served.server.stop();
+}
+
+#[test]
+fn a_group_is_made_renamed_and_ended_and_members_are_removed() {
+    let served = in_one(&Lab::make());
+    let client = served.client();
+    let new =
+        |listen: &str| NewGroup { name: "lab".to_owned(), member: None, listen: listen.to_owned() };
+    assert_eq!(client.create_group(&new("127.0.0.2:4000")).unwrap().name, "lab");
+    assert_eq!(problem(client.create_group(&new("san2"))).code, Code::Invalid);
+    client.rename_group("yard").unwrap();
+    client.remove_member("san1").unwrap();
+    assert_eq!(problem(client.remove_member("san3")).code, Code::NoSuchMember);
+    client.delete_group().unwrap();
+    let wanted = [
+        GroupRequest::Create {
+            name: "lab".to_owned(),
+            member: None,
+            listen: "127.0.0.2:4000".parse().unwrap(),
+        },
+        GroupRequest::Rename { name: "yard".to_owned() },
+        GroupRequest::Remove { member: "san1".to_owned() },
+        GroupRequest::Remove { member: "san3".to_owned() },
+        GroupRequest::Delete,
+    ];
+    assert_eq!(served.asked(), wanted);
+    served.server.stop();
+}
+
+#[test]
+fn a_member_in_no_group_or_in_a_damaged_one_says_so() {
+    let alone = Served::begin(|asked| match asked {
+        GroupRequest::Show => Ok(Answer::Group(GroupShown::None)),
+        _ => Err(GroupError::NotInGroup.into()),
+    });
+    let client = alone.client();
+    let told = problem(client.group());
+    assert_eq!((told.code, told.status), (Code::NoGroup, 404));
+    assert_eq!(told.detail, "this member is in no group");
+    assert_eq!(problem(client.members()).code, Code::NoGroup);
+    assert_eq!(problem(client.member("san1")).code, Code::NoGroup);
+    assert_eq!(problem(client.create_join_token(&NewJoinToken::default())).code, Code::NoGroup);
+    alone.server.stop();
+    let why = "its key does not read".to_owned();
+    let damaged = Served::begin(move |_| Ok(Answer::Group(GroupShown::Broken(why.clone()))));
+    let told = problem(damaged.client().group());
+    assert_eq!((told.code, told.status), (Code::Unavailable, 503));
+    assert!(told.detail.contains("its key does not read"), "{told}");
+    damaged.server.stop();
+}
+
+#[test]
+fn a_token_to_join_with_is_told_once_and_no_key_brings_it_back() {
+    let lab = Lab::make();
+    let served = in_one(&lab);
+    let made = served.client().create_join_token(&NewJoinToken { expires_seconds: Some(60) });
+    let made = made.unwrap();
+    assert_eq!(made.token, lab.ticket.as_text().as_str());
+    assert_eq!((made.id.as_str(), made.expires_unix_seconds), ("00c0ffee", 86_407));
+    served.client().create_join_token(&NewJoinToken::default()).unwrap();
+    let asked = served.asked();
+    let lifetimes = [60, 86_400].map(Duration::from_secs);
+    assert_eq!(asked, lifetimes.map(|lifetime| GroupRequest::CreateTicket { lifetime }));
+    let before = served.asked().len();
+    for _ in 0..2 {
+        let mut stream = UnixStream::connect(served.socket()).unwrap();
+        let request = "POST /v1/group/tokens HTTP/1.1\r\nhost: a\r\nconnection: close\r\nidempotency-key: once\r\n\
+                       content-length: 0\r\n\r\n";
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+        assert!(answer.to_lowercase().contains("cache-control: no-store"), "{answer}");
+        assert!(answer.contains(SECRET), "{answer}");
+    }
+    assert_eq!(served.asked().len() - before, 2, "each makes one");
+    let logs = format!("{:?} {:?}", served.logs.audit.after(0), served.asked());
+    assert!(!logs.contains(SECRET), "{logs}");
+    served.server.stop();
+}
+
+#[test]
+fn tokens_to_join_with_are_listed_without_what_they_are_and_are_revoked() {
+    let served = in_one(&Lab::make());
+    let client = served.client();
+    let kept = client.join_tokens().unwrap();
+    let [token] = &kept[..] else { panic!("{kept:?}") };
+    assert_eq!((token.id.as_str(), token.created_unix_seconds), ("00c0ffee", 7));
+    assert_eq!(token.expires_unix_seconds, 86_407);
+    client.revoke_join_token("00c0ffee").unwrap();
+    let told = problem(client.revoke_join_token("00decade"));
+    assert_eq!(
+        (told.code, told.detail.as_str()),
+        (Code::NoSuchToken, "there is no token '00decade' to join with")
+    );
+    let none = NewJoinToken { expires_seconds: Some(0) };
+    assert_eq!(problem(client.create_join_token(&none)).code, Code::Invalid);
+    served.server.stop();
+}
