@@ -14,6 +14,10 @@ NoSequence     --lib        journal::tests::damage::batches_of_a_former_lap
 KeepEnded      --lib        cache::tests::a_write_ends_what
 KeepEnded      --test=array cached::a_block_whose_checksum
 LateKeep       --lib        cache::tests::what_was_read_beside_a_write
+CountTouches   --lib        cache::tests::blocks_that_are_read_twice
+CountTouches   --lib        cache::tests::blocks_of_which_two_reads
+CountTouches   --lib        cache::tests::blocks_that_are_read_in_pieces
+CountFetched   --lib        cache::tests::what_is_fetched_ahead
 KeepPoison     --test=array cached::a_block_that_nobody_has
 LateCredit     --lib        raid::tests::writes::a_disk_that_goes_out_beside_a_write
 OldJournal     --lib        journal::tests::damage::an_old_copy_of_a_holder
@@ -103,6 +107,7 @@ KeepOldImage   --lib        membership::tests::choosing::a_disk_that_is_older
 BlindToMarks   --test=array copies::an_image_of_this_life
 BlindToMarks   --test=array copies::an_image_of_a_holder
 BlindLabel     --test=array copies::a_disk_that_was_cut_short_while_it_is_in_use
+HastyLeave     --lib        upkeep::returning::tests::a_disk_leaves_when
 LeaveAnyway    --lib        manage::disks::tests::a_disk_that_is_not_to_leave
 KeepLater      --lib        manage::disks::tests::a_disk_that_is_being_kept
 BlameGrown     --lib        label::tests::a_disk_that_has_grown
@@ -184,6 +189,7 @@ NameAlone      --test=wire  access::a_user_of_the_server
 SecondHost     --test=wire  access::a_second_host
 ForgetFigures  --test=wire  figures::what_a_session_did
 OwnName        --test=wire  reservations::registrations_are_counted
+SendRound      --test=wire  elsewhere::a_host_that_is_sent_to_and_fro
 EarlyReservation --test=wire reservations::a_reservation_whose_end_cannot_be_saved
 LateBegin      --member     schedules::tests::no_moment_runs_twice
 OwnByName      --member     schedules::tests::no_moment_runs_twice
@@ -204,6 +210,10 @@ EndlessSettings --member    settings::tests::full::full_settings
 LateSettings   --member     running::tests::room::room_for_settings_is_made
 LoseKey        --member     settings::tests::lost_key::a_key_that_is_removed
 EarlyAnswer    --test=crash settings::what_was_answered
+TokenTwice     --group      membership::tests::tokens::a_token_lets_in_one_server
+TokenForever   --group      membership::tests::tokens::a_token_that_has_expired
+NumberAgain    --group      membership::tests::lives::a_number_is_not_given_again
+NoGuard        --group      membership::tests::races::two_that_join_at_the_same_moment
 EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart
 OldPlace       --notify     place::tests::a_place_of_numbers_that_a_crash_took_back
 TellItself     --notify     place::tests::what_counts_less_and_what_is_about
@@ -217,12 +227,12 @@ AllAgain       --notify     thread::tests::a_server_that_ends_connections
 programs=$(cargo test --quiet --workspace --features "$(scripts/mistakes.sh)" --no-run --message-format=json |
   jq --raw-output 'select(.executable != null) | "\(.target.kind[0]) \(.target.name) \(.executable)"')
 
-# The program of the tests that $1 names, built with the mistakes; `--member` and `--notify` are the libraries of those rooms.
+# The program of the tests that $1 names, built with the mistakes; `--member`, `--notify` and `--group` are the libraries of those rooms.
 built() {
   local kind=lib name=array
   case $1 in
     --test=*) kind=test name=${1#--test=} ;;
-    --member | --notify) name=${1#--} ;;
+    --member | --notify | --group) name=${1#--} ;;
   esac
   awk -v kind="$kind" -v name="$name" '$1 == kind && $2 == name { print $3 }' <<<"$programs"
 }
@@ -234,12 +244,12 @@ fails() {
   failed=$((failed + 1))
 }
 
-declare -A program=([--lib]=$(built --lib) [--test=array]=$(built --test=array) [--test=wire]=$(built --test=wire) [--test=crash]=$(built --test=crash) [--member]=$(built --member) [--notify]=$(built --notify))
-declare -A room=([--lib]=array [--test=array]=array [--test=wire]=target [--test=crash]=drystone [--member]=member [--notify]=notify)
+declare -A program=([--lib]=$(built --lib) [--test=array]=$(built --test=array) [--test=wire]=$(built --test=wire) [--test=crash]=$(built --test=crash) [--member]=$(built --member) [--notify]=$(built --notify) [--group]=$(built --group))
+declare -A room=([--lib]=array [--test=array]=array [--test=wire]=target [--test=crash]=drystone [--member]=member [--notify]=notify [--group]=group)
 # Where the mistakes are, if that is another room than the test's.
 declare -A mistaken=([drystone]=group)
 # The array ends over a name that it does not know: what uses it has another variable, or every test would fail by that.
-declare -A variable=([array]=DRYSTONE_MUTANT [target]=DRYSTONE_MUTANT [member]=DRYSTONE_MEMBER_MUTANT [drystone]=DRYSTONE_GROUP_MUTANT [notify]=DRYSTONE_MUTANT)
+declare -A variable=([array]=DRYSTONE_MUTANT [target]=DRYSTONE_MUTANT [member]=DRYSTONE_MEMBER_MUTANT [drystone]=DRYSTONE_GROUP_MUTANT [group]=DRYSTONE_GROUP_MUTANT [notify]=DRYSTONE_MUTANT)
 failed=0 unnoticed=''
 # What fails by itself notices nothing.
 for where in "${!program[@]}"; do

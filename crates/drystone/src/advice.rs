@@ -3,6 +3,7 @@
 
 pub(crate) mod access;
 pub(crate) mod events;
+mod members;
 
 use std::fmt::Display;
 use std::path::Path;
@@ -75,6 +76,7 @@ impl Advised for RequestError {
             Self::Array(error) => return error.advice(),
             Self::Disk(error) => return error.advice(),
             Self::NotRemembered(error) => return error.advice(),
+            Self::Group(error) => return error.advice(),
             Self::InRecycleBin(name) => format!("'drystone volume undelete {name}' brings it back"),
             Self::NoSuchVolume(_) => "see 'drystone volume list'".to_owned(),
             Self::NoSuchSnapshot { volume, .. } => see_snapshots(volume),

@@ -102,6 +102,7 @@ fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
             up::run(&args, Unlisted::Loopback, stop()?)
         }
         Command::Member(args) => daemon::run(args.command, cli.log.as_deref(), stop),
+        Command::Group(args) => manage::group::run(args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Status(args) => manage::status::run(&args),
         Command::Connections(args) => manage::connections::run(&args),
@@ -171,6 +172,8 @@ mod tests {
             "--help",
             "member",
             "member check",
+            "member join 192.0.2.10",
+            "group create start",
         ] {
             assert!(!serves(line), "{line}");
         }

@@ -47,6 +47,8 @@ const HELP: &[(&[&str], &[&str])] = &[
             "schedule",
             "notify",
             "disk",
+            "member",
+            "group",
             "array",
             "attach",
             "attached",
@@ -112,6 +114,14 @@ const HELP: &[(&[&str], &[&str])] = &[
             "--weekly <DAY> <HH:MM>",
             "Examples:",
         ],
+    ),
+    (
+        &["group", "--help"],
+        &["create", "show", "rename", "token", "volumes", "delete", "etcd-server", "Examples:"],
+    ),
+    (
+        &["member", "join", "--help"],
+        &["--token <TICKET>", "--member <NAME>", "--listen <ADDR[:PORT]>", "Examples:"],
     ),
     (&["diff", "--help"], &["--file <FILE>", "--json", "Exit status:", "Examples:"]),
     (&["attached", "--help"], &["--json", "--interval <SECONDS>", "Examples:"]),
@@ -185,8 +195,31 @@ fn bad_command_lines_get_one_sentence_and_code_2() {
     refuses(
         &["man", "nope"],
         2,
-        "there is no man page 'nope': write one of export, up, status, connections, events, audit, top, volume, policy, chap, account, token, snapshot, schedule, notify, export-config, diff, apply, disk, member, doctor, array, run, attach, attached, detach, lab, plan, help, completions, man",
+        "there is no man page 'nope': write one of export, up, status, connections, events, audit, top, volume, policy, chap, account, token, snapshot, schedule, notify, export-config, diff, apply, disk, member, group, doctor, array, run, attach, attached, detach, lab, plan, help, completions, man",
     );
+}
+
+/// Where nobody answers, nothing is asked first: a script must not wait for a terminal.
+#[test]
+fn commands_about_a_group_need_a_member_that_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("control.sock");
+    let socket = socket.to_str().unwrap();
+    let nobody = format!(
+        "no member answers at '{socket}': start one with 'drystone up', or write its --socket"
+    );
+    let lines: [&[&str]; 7] = [
+        &["group", "create", "san1", "--listen", "127.0.0.1"],
+        &["group", "show"],
+        &["group", "token"],
+        &["group", "delete"],
+        &["member", "list"],
+        &["member", "join", "127.0.0.1", "--token", "t", "--listen", "127.0.0.2"],
+        &["member", "remove", "right"],
+    ];
+    for line in lines {
+        refuses(&[line, &["--socket", socket]].concat(), 1, &nobody);
+    }
 }
 
 #[test]

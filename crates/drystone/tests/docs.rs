@@ -285,6 +285,27 @@ fn the_page_about_hosts_shows_the_options_of_attach() {
     shows_the_options("docs/hosts.md", "attach");
 }
 
+/// The names of the commands below `command`, as its help lists them.
+fn commands_of(command: &str) -> Vec<String> {
+    let output = common::run(&[command, "-h"]);
+    let help = String::from_utf8(output.stdout).expect("help is UTF-8");
+    let (_, listed) = help.split_once("Commands:\n").expect("it has commands");
+    let names = listed.lines().take_while(|line| !line.is_empty());
+    let name = |line: &str| Some(line.strip_prefix("  ")?.split(' ').next()?.to_owned());
+    names.filter_map(name).filter(|name| !name.is_empty()).collect()
+}
+
+#[test]
+fn the_page_about_groups_shows_its_commands() {
+    let page = read("docs/group.md");
+    let of_group = commands_of("group").into_iter().map(|name| format!("drystone group {name}"));
+    let of_members = ["join", "list", "remove"].map(|name| format!("drystone member {name}"));
+    let all: Vec<String> = of_group.chain(of_members).collect();
+    assert!(all.len() >= 9, "{all:?}");
+    let untold: Vec<_> = all.iter().filter(|command| !page.contains(*command)).collect();
+    assert!(untold.is_empty(), "docs/group.md does not show these commands: {untold:?}");
+}
+
 #[test]
 fn the_readme_tells_the_limits_there_are() {
     let readme = read("README.md");

@@ -3,6 +3,7 @@
 use member::events::{Event, Kind, ObjectKind};
 
 use super::access::writable_again;
+use super::members::{FILES_LOST, STORE_SILENT};
 
 /// What to do about an event; empty where nothing is to be done.
 pub(crate) fn advice(event: &Event) -> String {
@@ -75,7 +76,37 @@ fn of_kind(kind: Kind, name: &str) -> String {
             format!("see 'drystone notify show {name}', and try it with 'drystone notify test {name}'")
         }
         Kind::MemberNotStarted | Kind::MemberNotStopped => "see the log of the member".to_owned(),
+        Kind::MemberAway
+        | Kind::MemberRemoved
+        | Kind::StoreUnreachable
+        | Kind::StorePartDown
+        | Kind::NameTwice
+        | Kind::GroupDamaged => of_group(kind).to_owned(),
         _ => String::new(),
+    }
+}
+
+fn of_group(kind: Kind) -> &'static str {
+    match kind {
+        Kind::MemberAway => {
+            "look at that server, and whether the others reach it at its three ports; 'drystone member remove NAME' if it is \
+             gone for good"
+        }
+        Kind::MemberRemoved => {
+            "nothing, if that is meant: it goes on alone, with its volumes; else have it join again: 'drystone group token' on a \
+             member, then 'drystone member join' here"
+        }
+        Kind::StoreUnreachable => STORE_SILENT,
+        Kind::StorePartDown => {
+            "see whether etcd is there ('drystone doctor'), and what it said last, in group/etcd/etcd.log of the data directory; \
+             it is tried again by itself, and the store answers without it while more than half of its members run it"
+        }
+        Kind::NameTwice => {
+            "stop one of the two members ('drystone group volumes' names them), or give one of them another 'iqn' and start it \
+             again: until then hosts are not redirected for it"
+        }
+        Kind::GroupDamaged => FILES_LOST,
+        _ => "",
     }
 }
 
@@ -166,5 +197,16 @@ mod tests {
         }
         let event = Event::about(Kind::DiskFailed, ObjectKind::Disk, "/dev/sdb", "it has failed");
         assert!(advice(&event).ends_with("'drystone disk replace /dev/sdb NEW'"));
+        for kind in [
+            Kind::MemberAway,
+            Kind::MemberRemoved,
+            Kind::StoreUnreachable,
+            Kind::StorePartDown,
+            Kind::NameTwice,
+            Kind::GroupDamaged,
+        ] {
+            let event = Event::about(kind, ObjectKind::Member, "right", "it is so");
+            assert_ne!(advice(&event), "", "{kind:?}");
+        }
     }
 }

@@ -10,10 +10,11 @@ use std::path::PathBuf;
 pub(crate) const ABOUT: &str = "\
 Look at this machine as the server of a SAN, and say what to do.
 
-Looks at the kernel and io_uring, at limits, the clock, TCP, the addresses
-and interfaces of the portals, and at all block devices: which hold
-partitions or file systems, which are members of an array, and which are
-free for one. Nothing is changed; disks are read only where root runs it.
+Looks at the kernel and io_uring, at limits, the clock, TCP, whether etcd is
+there for a group of members, the addresses and interfaces of the portals,
+and at all block devices: which hold partitions or file systems, which are
+members of an array, and which are free for one. Nothing is changed; disks
+are read only where root runs it.
 
 Exit status: 0 if nothing stands in the way of a member, 1 if something does.";
 

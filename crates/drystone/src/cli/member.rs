@@ -1,9 +1,12 @@
 //! The options of `drystone member`.
 
-use crate::cli::manage::MemberArgs;
+use crate::cli::group::{PlaceArgs, parse_door};
+use crate::cli::manage::{Confirm, MemberArgs};
 use clap::{Args, Subcommand, ValueHint};
 use member::memory::CacheMemory;
+use std::fmt;
 use std::path::PathBuf;
+use zeroize::Zeroizing;
 
 /// Where the file of the member is when nobody says otherwise.
 const CONFIG_DEFAULT: &str = "/etc/drystone/member.toml";
@@ -42,9 +45,13 @@ Examples:
   systemctl enable --now drystone
           Start the member now and at boot
   drystone member start --config ./member.toml --accept-missing
-          By hand, once, because disks are gone that will not come back";
+          By hand, once, because disks are gone that will not come back
+  drystone member join 192.0.2.10 --token TICKET --listen 192.0.2.11
+          Into the group of the member there, with a ticket of 'drystone group token'
+  drystone member list
+          Who is in the group, and who is away";
 
-/// The member as a service.
+/// The member as a service, and the members of its group.
 #[derive(Debug, Args)]
 pub(crate) struct MemberCommandArgs {
     /// What to do.
@@ -52,7 +59,7 @@ pub(crate) struct MemberCommandArgs {
     pub(crate) command: MemberCommand,
 }
 
-/// What to do with the member as a service.
+/// What to do with the member as a service, and with the members of its group.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MemberCommand {
     /// Start the member that a file describes.
@@ -81,6 +88,81 @@ pub(crate) enum MemberCommand {
         #[arg(long)]
         json: bool,
     },
+
+    /// Join a group: the running member becomes one of it, with its array and its volumes.
+    ///
+    /// Nothing of its volumes or settings changes, and hosts notice nothing. A ticket is good for one server; which
+    /// member of the group is asked makes no difference.
+    #[command(
+        after_long_help = "Examples:\n  drystone member join 192.0.2.10 --token TICKET --listen 192.0.2.11\n  drystone member join 192.0.2.10:4000 --token - --member right --listen 192.0.2.11:4000 < ticket"
+    )]
+    Join(JoinArgs),
+
+    /// List the members of the group: how they are, where they are, what they serve.
+    #[command(after_long_help = "Examples:\n  drystone member list\n  drystone member list --json")]
+    List(MemberArgs),
+
+    /// Remove a member from the group, also one that is gone for good, while the store of the group answers.
+    ///
+    /// It keeps its array and its volumes and serves them alone; where it is away, it hears of that when it is
+    /// started again. The last member cannot be removed: 'drystone group delete' ends the group. What it knows of the
+    /// keys of the group it knows on: where it does not come back, erase group/ in its data directory, and nothing else
+    /// there.
+    #[command(
+        after_long_help = "Examples:\n  drystone member remove right\n  drystone member remove right --yes"
+    )]
+    Remove {
+        /// The member.
+        #[arg(value_name = "NAME")]
+        name: String,
+
+        /// Whether to ask.
+        #[command(flatten)]
+        confirm: Confirm,
+
+        /// Which member is asked, and how to print.
+        #[command(flatten)]
+        asked: MemberArgs,
+    },
+}
+
+/// Into which group, as whom.
+#[derive(Debug, Args)]
+pub(crate) struct JoinArgs {
+    /// Where a member of the group is reached, as it was told with --listen; the port is 3262 where none is written.
+    #[arg(value_name = "HOST[:PORT]", value_parser = parse_door)]
+    pub(crate) group: String,
+
+    /// The ticket that 'drystone group token' printed there.
+    ///
+    /// With - it comes on standard input. On the command line others can read it in the process list while this
+    /// command runs; it is good for one server, once.
+    #[arg(long, value_name = "TICKET")]
+    pub(crate) token: TicketWord,
+
+    /// What this member is called, and where others reach it.
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+
+    /// Which member joins, and how to print.
+    #[command(flatten)]
+    pub(crate) asked: MemberArgs,
+}
+
+/// A ticket as it was written, which is not shown.
+#[derive(Clone)]
+pub(crate) struct TicketWord(pub(crate) Zeroizing<String>);
+
+impl From<String> for TicketWord {
+    fn from(text: String) -> Self {
+        Self(Zeroizing::new(text))
+    }
+}
+
+impl fmt::Debug for TicketWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TicketWord(..)")
+    }
 }
 
 /// Which file.

@@ -13,6 +13,7 @@ pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod export;
 pub(crate) mod generate;
+pub(crate) mod group;
 pub(crate) mod lab;
 pub(crate) mod logins;
 pub(crate) mod manage;
@@ -223,9 +224,13 @@ pub(crate) enum Command {
     #[command(after_long_help = disk::EXAMPLES)]
     Disk(disk::DiskArgs),
 
-    /// Start a member from a file, as a service does, or check the file.
+    /// Start a member from a file, as a service does, check the file, or have it join a group.
     #[command(after_long_help = member::EXAMPLES)]
     Member(member::MemberCommandArgs),
+
+    /// Make, show and end a group of several members.
+    #[command(after_long_help = group::EXAMPLES)]
+    Group(group::GroupArgs),
 
     /// Look at this machine as the server of a SAN, and say what to do.
     #[command(long_about = doctor::ABOUT, after_long_help = doctor::EXAMPLES)]

@@ -53,6 +53,21 @@ fn options_repeat_and_stand_anywhere() {
     assert_eq!(args.serve.policy, serve::Policy::Efficient);
 }
 
+#[test]
+fn a_member_joins_with_its_ticket_and_the_ports_of_members() {
+    let line = ["drystone", "member", "join", "192.0.2.10", "--token", "hush", "--listen", "[::1]"];
+    let Command::Member(args) = Cli::try_parse_from(line).expect("must be taken").command else {
+        panic!("not about a member");
+    };
+    let crate::cli::member::MemberCommand::Join(join) = args.command else {
+        panic!("it does not join")
+    };
+    assert_eq!(join.group, "192.0.2.10:3262");
+    assert_eq!(join.place.listen, "[::1]:3262".parse().unwrap());
+    assert_eq!((join.place.member.as_deref(), join.token.0.as_str()), (None, "hush"));
+    assert!(!format!("{join:?}").contains("hush"), "{join:?}");
+}
+
 /// What is written, and what is said about it.
 const REFUSALS: &[(&[&str], &str)] = &[
     (
@@ -151,6 +166,32 @@ const REFUSALS: &[(&[&str], &str)] = &[
         &["up", "--disk", "null:1G"],
         "'null:1G' keeps nothing, so it cannot be a disk of an array: write PATH[:SIZE] or ram:SIZE",
     ),
+    (&["group", "create", "san1"], "--listen <ADDR[:PORT]> is missing: write it, or see --help"),
+    (
+        &["group", "create", "san1", "--listen", "san1.example.com"],
+        "'san1.example.com' is no address of a member: write ADDRESS[:PORT] with an IP address, such as 192.0.2.10 or [2001:db8::10]:3262",
+    ),
+    (
+        &["group", "create", "san1", "--listen", "0.0.0.0"],
+        "other members cannot come to '0.0.0.0': write one address of this machine that they reach ('ip address' shows them)",
+    ),
+    (
+        &["group", "token", "--expires", "soon"],
+        "'soon' is no time: write a number and s, m, h or d, such as 90d",
+    ),
+    (
+        &["group", "token", "--list", "--revoke", "00c0ffee"],
+        "--list cannot be used together with --revoke <ID>: write only one of them",
+    ),
+    (
+        &["group", "token", "--expires", "1h", "--list"],
+        "--expires <TIME> cannot be used together with --list: write only one of them",
+    ),
+    (
+        &["member", "join", "192.0.2.10", "--listen", "192.0.2.11"],
+        "--token <TICKET> is missing: write it, or see --help",
+    ),
+    (&["member", "remove"], "<NAME> is missing: write it, or see --help"),
     (&["completions"], "<SHELL> is missing: write it, or see --help"),
     (&["man", "export", "more"], "'more' is one argument too many: leave it out"),
 ];
@@ -175,6 +216,9 @@ fn no_refusal_repeats_a_secret() {
         &["export", "ram:1G", "--hints=hush"],
         &["attach", "iscsi://alice%hush-hush-hush@h/x", "--nbd", "unix:/x"],
         &["attach", "iscsi://h/iqn.2026-11.com.example:a", "--nbd", "unix:/x", "--chap", "hush"],
+        &["member", "join", "192.0.2.10", "--token", "hush"],
+        &["member", "join", "192.0.2.10", "--token", "hush", "--token", "hush"],
+        &["member", "join", "192.0.2.10", "--listen", "192.0.2.11", "--tokem=hush"],
     ];
     for args in cases {
         let said = refused(args);

@@ -56,6 +56,8 @@ Examples:
           A volume, from another terminal
   drystone up --api-listen 192.0.2.10:8443
           Manage it from other machines too, with accounts and tokens
+  drystone up --members 3
+          A group of three members on this machine, to try it
   drystone up --disk ram:4G --disk ram:4G --data /tmp/try \\
           --socket /tmp/try/control.sock
           All in memory, beside another member";
@@ -117,6 +119,17 @@ pub(crate) struct UpArgs {
     /// Print, once ready, what to do next.
     #[arg(long, help_heading = "Target")]
     pub(crate) hints: bool,
+
+    /// Run so many members on this machine, 2 to 8, which form a group, to try it. etcd must be installed.
+    ///
+    /// Each is a process of its own with its disks below DIR of --data and its portal at 127.0.0.1:3260,
+    /// 127.0.0.2:3260 and so on. The control socket is that of the first; the sockets of the others are printed. Other
+    /// options are for all of them. One that ends, or is killed, is left; all stop with this process. The read cache of
+    /// each has 64M, if nothing else is asked for.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=8))]
+    #[arg(conflicts_with_all = ["disks", "journals", "accept_missing", "iqn", "portals", "api_listen"])]
+    #[arg(help_heading = "Group")]
+    pub(crate) members: Option<u8>,
 
     /// Memory for the read cache, which keeps blocks of volumes that are read again: such as 4G, at least
     /// 16M, or auto for a quarter of what the member may use, at least 64M.

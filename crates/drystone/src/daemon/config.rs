@@ -11,8 +11,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Options that are for a command line only: secrets, and what is meant for one start.
-const NOT_IN_FILES: [&str; 6] =
-    ["accept-missing", "open-access", "chap", "mutual-chap", "help", "hints"];
+const NOT_IN_FILES: [&str; 7] =
+    ["accept-missing", "open-access", "chap", "mutual-chap", "help", "hints", "members"];
 
 /// The key of the addresses that hosts reach.
 const PORTAL: &str = "portal";

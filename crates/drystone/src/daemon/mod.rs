@@ -1,4 +1,5 @@
-//! `drystone member`: the member as a service, from a file that says where its disks and portals are.
+//! `drystone member`: the member as a service, from a file that says where its disks and portals are. What is asked
+//! of the members of its group is in `manage`.
 
 mod check;
 mod config;
@@ -24,6 +25,11 @@ pub(crate) fn run(
         MemberCommand::Start(args) => start(&args, filter, signals()?),
         MemberCommand::Show(args) => manage::interface::run(&args),
         MemberCommand::Check { file, json } => check::run(&file.config, json),
+        MemberCommand::Join(args) => manage::members::join(args),
+        MemberCommand::List(args) => manage::members::list(&args),
+        MemberCommand::Remove { name, confirm, asked } => {
+            manage::members::remove(&name, &confirm, &asked)
+        }
     }
 }
 
@@ -39,14 +45,25 @@ fn start(args: &StartArgs, filter: Option<&str>, signals: StopSignals) -> Result
     up::run(&up, Unlisted::Nobody, signals)
 }
 
-/// The portals that a file names, and what the data directory refuses a start from it for.
+/// What a file says of its member, and what there is of that.
+#[derive(Debug)]
+pub(crate) struct Look {
+    /// Where hosts are to reach it.
+    pub(crate) portals: Vec<SocketAddr>,
+    /// What the data directory refuses a start from the file for.
+    pub(crate) refused: Option<DataError>,
+    /// The member is in a group, as far as this user may see.
+    pub(crate) is_in_group: bool,
+}
+
+/// Looks at the member of a file.
 ///
 /// # Errors
 /// It does not read.
-pub(crate) fn look(path: &Path) -> Result<(Vec<SocketAddr>, Option<DataError>), Failure> {
+pub(crate) fn look(path: &Path) -> Result<Look, Failure> {
     let up = read(path)?.up;
-    let refused = up::refused_by_data(&up);
-    Ok((up.serve.portals, refused))
+    let (refused, is_in_group) = (up::refused_by_data(&up), up::is_in_group(&up));
+    Ok(Look { portals: up.serve.portals, refused, is_in_group })
 }
 
 /// All that is wrong, in one sentence for each line. The unit starts the member again by itself only where that may

@@ -6,7 +6,8 @@ mod system;
 
 use crate::advice::Advised;
 use crate::cli::doctor::DoctorArgs;
-use crate::{Failure, daemon, print};
+use crate::daemon::{self, Look};
+use crate::{Failure, print};
 use anyhow::anyhow;
 use member::data::DataError;
 use serde::Serialize;
@@ -56,12 +57,13 @@ impl Finding {
 /// # Errors
 /// Something stands in the way of a member.
 pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
-    let (portals, refused) = match &args.config {
+    let Look { portals, refused, is_in_group } = match &args.config {
         Some(path) => daemon::look(path)?,
-        None => (args.portals.clone(), None),
+        None => Look { portals: args.portals.clone(), refused: None, is_in_group: false },
     };
     let refused = refused.iter().map(refused_by_data).collect();
-    let looks = [system::look(), network::look(&portals), disks::look(), refused];
+    let system = system::look(is_in_group);
+    let looks = [system, network::look(&portals), disks::look(), refused];
     let findings: Vec<Finding> = looks.into_iter().flatten().collect();
     match args.json {
         true => print::json(&findings)?,

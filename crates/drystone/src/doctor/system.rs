@@ -1,9 +1,10 @@
-//! The kernel, its limits, its clock.
+//! The kernel, its limits, its clock, and what a group needs beside.
 
 use super::Finding;
 use crate::os::{congestion, memory};
 use crate::print::units;
 use crate::serve;
+use group::cluster::find_etcd;
 use group::words::counted;
 use rustix::process::{Resource, getrlimit};
 use std::fs;
@@ -28,12 +29,13 @@ const CLOCK_SIGNS: [&str; 5] = [
     "/run/openntpd.sock",
 ];
 
-pub(super) fn look() -> Vec<Finding> {
+pub(super) fn look(is_in_group: bool) -> Vec<Finding> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let release = release.trim();
     let mut findings = vec![kernel(release), io_uring(), files(), clock(&CLOCK_SIGNS)];
     findings.extend(address_space());
     findings.push(congestion_control());
+    findings.push(etcd(find_etcd().as_deref(), is_in_group));
     findings
 }
 
@@ -126,6 +128,23 @@ fn congestion_control() -> Finding {
     }
 }
 
+/// Members of a group run the store that they share.
+fn etcd(found: Option<&Path>, is_in_group: bool) -> Finding {
+    const ABOUT: &str = "etcd";
+    match found {
+        Some(path) => Finding::good(ABOUT, format!("{}, for a group of members", path.display())),
+        None if is_in_group => Finding::warning(
+            ABOUT,
+            "it is not installed, and this member may have to run a part of the store of its group",
+            "run 'apt install etcd-server', then 'systemctl disable --now etcd', as the package starts one of its own",
+        ),
+        None => Finding::good(
+            ABOUT,
+            "it is not installed, and only a group of several members needs it (apt install etcd-server)",
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Severity;
@@ -140,6 +159,17 @@ mod tests {
         assert_eq!(severity("6.12.1+"), Severity::Good);
         assert_eq!(severity("unknown"), Severity::Warning);
         assert!(kernel("6.1.0").found.contains("6.5") && !kernel("6.10.1").found.contains("6.5"));
+    }
+
+    #[test]
+    fn etcd_is_missed_by_members_of_a_group_alone() {
+        let of = |found: Option<&str>, is_in_group| etcd(found.map(Path::new), is_in_group);
+        assert_eq!(of(None, true).severity, Severity::Warning);
+        assert!(of(None, true).advice.unwrap().contains("apt install etcd-server"));
+        assert_eq!(of(None, false).severity, Severity::Good);
+        let found = of(Some("/usr/bin/etcd"), true);
+        assert_eq!(found.severity, Severity::Good);
+        assert!(found.found.starts_with("/usr/bin/etcd"), "{}", found.found);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `drystone status`: whether all is well, and if not, what to do first.
 
+mod group;
 mod hosts;
 mod registrations;
 
@@ -12,7 +13,7 @@ use crate::cli::manage::MemberArgs;
 use crate::print::units;
 use anyhow::bail;
 use api::types::{
-    Array, CacheMemory, ChapUsers, Destination, Disk, DiskFigures, DiskState, Hosts, Job,
+    Array, CacheMemory, ChapUsers, Destination, Disk, DiskFigures, DiskState, Group, Hosts, Job,
     LevelSpace, RunOutcome, Schedule, Volume, VolumeState,
 };
 use serde::Serialize;
@@ -44,6 +45,8 @@ struct Status {
     volumes_for_nobody: Vec<String>,
     /// The read cache.
     cache_memory: CacheMemory,
+    /// The group that it is in.
+    group: Option<Group>,
     jobs: Vec<Job>,
 }
 
@@ -64,10 +67,12 @@ fn show(desk: &Desk) -> anyhow::Result<()> {
     let logs = desk.ask(|member| member.interface())?.logs_not_written;
     let silent = if info.stalls.is_empty() { Vec::new() } else { silent(desk)? };
     let waiting = schedules.iter().filter_map(waits).collect();
-    let beside: Vec<String> =
-        [logs.iter().map(not_written).collect(), silent_users(users.ok()), waiting].concat();
+    let (group, of_group) = group::ask(desk);
+    let logs = logs.iter().map(not_written).collect();
+    let beside: Vec<String> = [of_group, logs, silent_users(users.ok()), waiting].concat();
     let settings = (&schedules[..], &destinations[..]);
     let status = Status::of(&info, &disks, &volumes, settings, (&silent, beside), jobs);
+    let status = Status { group, ..status };
     desk.show(&status, |status| Ok(status.text()))?;
     match &status.first {
         None => Ok(()),
@@ -120,6 +125,7 @@ impl Status {
                 .map(|volume| volume.name.clone())
                 .collect(),
             cache_memory: info.cache_memory,
+            group: None,
             health,
             jobs,
         }
@@ -147,7 +153,9 @@ impl Status {
         let nobody: Vec<&str> = self.volumes_for_nobody.iter().map(String::as_str).collect();
         let nobody = (!nobody.is_empty()).then(|| ("hosts", for_nobody(&nobody)));
         let cache = cache_line(&self.cache_memory).map(|line| ("cache", line));
-        for (label, fact) in also.chain(facts).chain(cache).chain(nobody).chain(work) {
+        let group = self.group.as_ref().map(|group| ("group", group::line(group)));
+        let beside = cache.into_iter().chain(group).chain(nobody);
+        for (label, fact) in also.chain(facts).chain(beside).chain(work) {
             // A string takes all that is written to it.
             _ = writeln!(text, "{label:<7}  {fact}");
         }

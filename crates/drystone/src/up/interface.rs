@@ -88,6 +88,7 @@ pub(super) fn answer_at(
             sender: sender(),
         },
         tls,
+        door: life.door(),
     };
     Server::start(config, life.remote())
         .with_context(|| format!("cannot make the control socket '{}'", socket.display()))

@@ -6,6 +6,7 @@ mod path;
 mod ready;
 mod service;
 pub(crate) mod socket;
+mod together;
 
 use crate::advice::{Advised, advised};
 use crate::cli::up::{SocketArgs, UpArgs};
@@ -46,6 +47,9 @@ pub(crate) fn run(
     unlisted: Unlisted,
     mut signals: StopSignals,
 ) -> Result<(), Failure> {
+    if let Some(count) = args.members {
+        return together::run(args, count, signals);
+    }
     let plan = Plan::of(&args.serve, |name| env::var(name).ok()).map_err(|error| {
         match error.may_pass() {
             true => Failure::from(anyhow!("{error}")),
@@ -193,6 +197,12 @@ pub(crate) fn refused_by_data(args: &UpArgs) -> Option<DataError> {
         _ => true,
     };
     doors(args, &plan).check(&data).err().filter(is_told)
+}
+
+/// Whether the member that this would start is in a group.
+pub(crate) fn is_in_group(args: &UpArgs) -> bool {
+    let data = serve::choose_state_dir(args.data.as_ref(), "--data");
+    data.is_ok_and(|data| member::is_in_group(&data))
 }
 
 impl Running {

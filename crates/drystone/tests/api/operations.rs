@@ -5,6 +5,9 @@ use crate::document::Document;
 use crate::http::{self, Reply};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Calls operations one after the other.
 struct Tour<'a> {
@@ -47,6 +50,7 @@ fn every_operation_does_what_it_says() {
     schedules(&mut tour);
     destinations(&mut tour);
     configuration(&mut tour);
+    group(&mut tour);
     work(&mut tour);
     disks(&mut tour);
     records(&mut tour);
@@ -531,6 +535,81 @@ fn cancel(tour: &mut Tour<'_>) {
     assert!(was_cancelled, "each of them was quicker");
 }
 
+/// A group of two, the other one of which joins and is removed again.
+fn group(tour: &mut Tour<'_>) {
+    for path in
+        ["/v1/group", "/v1/group/tokens", "/v1/group/volumes", "/v1/members", "/v1/members/san1"]
+    {
+        tour.refused("GET", path, None, 404, "no-group");
+    }
+    tour.refused("POST", "/v1/group/tokens", None, 404, "no-group");
+    tour.refused("DELETE", "/v1/group/tokens/00c0ffee", None, 404, "no-group");
+    tour.refused("PATCH", "/v1/group", Some(json!({"name": "lab"})), 404, "no-group");
+    tour.refused("DELETE", "/v1/group", None, 404, "no-group");
+    let new = |name: &str, listen: String| {
+        Some(json!({"name": name, "member": "san1", "listen": listen}))
+    };
+    tour.refused("POST", "/v1/group", new("lab", "san1".to_owned()), 422, "invalid");
+    tour.refused("POST", "/v1/group", new("no name", three_ports()), 422, "invalid");
+    let door = three_ports();
+    let made = tour.call("POST", "/v1/group", new("lab", door.clone()), 201).json();
+    assert_eq!((&made["name"], &made["door"]), (&json!("lab"), &json!(door)));
+    tour.refused("POST", "/v1/group", new("more", three_ports()), 409, "wrong-state");
+    tour.call("GET", "/v1/group", None, 200);
+    let renamed = tour.call("PATCH", "/v1/group", Some(json!({"name": "yard"})), 200);
+    assert_eq!(renamed.json()["id"], made["id"]);
+
+    tokens_to_join(tour);
+    let token = tour.call("POST", "/v1/group/tokens", None, 201);
+    assert_eq!(token.header("cache-control"), Some("no-store"));
+    let other = Home::files(2, "256M");
+    let second = other.start(&["--raid", "raid1"]);
+    let join = json!({
+        "group": door, "token": token.json()["token"], "member": "san2", "listen": three_ports(),
+    });
+    let join = || http::ask(&other.socket(), "POST", "/v1/group/join", &[], Some(&join));
+    let joined = join();
+    assert_eq!(joined.status, 200, "{}", joined.text());
+    tour.document.check("POST", "/v1/group/join", &joined);
+    assert_eq!(join().problem(), "wrong-state", "it is in one");
+    for path in ["/v1/members/san2", "/v1/members", "/v1/group/volumes"] {
+        soon(tour, path);
+    }
+    tour.refused("GET", "/v1/members/san3", None, 404, "no-such-member");
+    tour.refused("DELETE", "/v1/members/san3", None, 404, "no-such-member");
+    tour.refused("DELETE", "/v1/group", None, 409, "wrong-state");
+    tour.call("DELETE", "/v1/members/san2", None, 204);
+    tour.refused("DELETE", "/v1/members/san1", None, 409, "wrong-state");
+    tour.call("DELETE", "/v1/group", None, 204);
+    tour.refused("GET", "/v1/group", None, 404, "no-group");
+    second.stop();
+}
+
+/// Tokens that let nobody in.
+fn tokens_to_join(tour: &mut Tour<'_>) {
+    for seconds in [0, 604_801] {
+        let wrong = json!({"expires_seconds": seconds});
+        tour.refused("POST", "/v1/group/tokens", Some(wrong), 422, "invalid");
+    }
+    assert_eq!(tour.call("GET", "/v1/group/tokens", None, 200).json(), json!([]));
+    let made =
+        [60, 604_800].map(|seconds| Some(json!({"expires_seconds": seconds}))).map(|asked| {
+            let made = tour.call("POST", "/v1/group/tokens", asked, 201).json();
+            (made["id"].as_str().expect("a text").to_owned(), made)
+        });
+    let kept = tour.call("GET", "/v1/group/tokens", None, 200).json();
+    assert_eq!(kept.as_array().map(Vec::len), Some(2), "{kept}");
+    for (id, made) in &made {
+        let token = kept.as_array().into_iter().flatten().find(|token| token["id"] == **id);
+        let token = token.unwrap_or_else(|| panic!("{id} is missing: {kept}"));
+        assert_eq!(token["expires_unix_seconds"], made["expires_unix_seconds"]);
+        assert_eq!(token["token"], Value::Null, "what it is comes once");
+        tour.call("DELETE", &format!("/v1/group/tokens/{id}"), None, 204);
+        tour.refused("DELETE", &format!("/v1/group/tokens/{id}"), None, 404, "no-such-token");
+    }
+    assert_eq!(tour.call("GET", "/v1/group/tokens", None, 200).json(), json!([]));
+}
+
 /// What happened, and who did what.
 fn records(tour: &mut Tour<'_>) {
     let all = tour.call("GET", "/v1/events", None, 200).json();
@@ -563,6 +642,28 @@ fn records(tour: &mut Tour<'_>) {
         let reply = http::ask(&tour.member.home.socket(), method, "/v1/audit", &[], None);
         assert_eq!(reply.problem(), "method-not-allowed");
     }
+}
+
+/// What is there as soon as the member has heard of it from another one.
+fn soon(tour: &mut Tour<'_>, path: &str) {
+    let end = Instant::now() + Duration::from_secs(20);
+    let is_there = || http::ask(&tour.member.home.socket(), "GET", path, &[], None).status == 200;
+    while !is_there() {
+        assert!(Instant::now() < end, "{path} is not there");
+        thread::sleep(Duration::from_millis(50));
+    }
+    tour.call("GET", path, None, 200);
+}
+
+/// An address with a port that is free, and two more behind it.
+fn three_ports() -> String {
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    // Below those that the system gives away by itself (ip_local_port_range of ip(7)).
+    let mut first = (20_000..32_000_u16).step_by(3);
+    let mut rng = fastrand::Rng::new();
+    let skipped = rng.usize(..first.len() / 2);
+    let found = first.by_ref().skip(skipped).find(|port| (*port..port + 3).all(is_free));
+    format!("127.0.0.1:{}", found.expect("three ports in a row are free"))
 }
 
 /// Events from a number on, as far as they are there; then the connection is closed.

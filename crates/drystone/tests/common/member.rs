@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{BufRead, BufReader, PipeReader, pipe};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -19,7 +19,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Home {
     dir: TempDir,
     options: Vec<String>,
+    /// Where hosts reach the member, on a free port.
+    address: IpAddr,
 }
+
+/// Where a member is unless it is put [elsewhere](Home::at).
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 impl Home {
     /// Sparse files of this size are the disks.
@@ -27,7 +32,7 @@ impl Home {
         let dir = tempfile::tempdir().expect("a temporary directory can be made");
         let disk = |n| format!("--disk={}:{size}", dir.path().join(format!("disk-{n}")).display());
         let options = (0..count).map(disk).collect();
-        Home { dir, options }
+        Home { dir, options, address: LOOPBACK }
     }
 
     /// The same on disks with a write cache that killing the member empties, as a power cut does.
@@ -46,7 +51,12 @@ impl Home {
     /// The disks are what the member makes of its directory.
     pub(crate) fn bare() -> Home {
         let dir = tempfile::tempdir().expect("a temporary directory can be made");
-        Home { dir, options: Vec::new() }
+        Home { dir, options: Vec::new(), address: LOOPBACK }
+    }
+
+    /// The same with hosts reaching the member at this address.
+    pub(crate) fn at(self, address: IpAddr) -> Home {
+        Home { address, ..self }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -66,7 +76,8 @@ impl Home {
     pub(crate) fn command_line(&self, more: &[&str]) -> Vec<String> {
         let data = self.path("data").display().to_string();
         let socket = self.socket().display().to_string();
-        let fixed = ["up", "--data", &data, "--socket", &socket, "--portal", "127.0.0.1:0"];
+        let portal = SocketAddr::new(self.address, 0).to_string();
+        let fixed = ["up", "--data", &data, "--socket", &socket, "--portal", &portal];
         let words = fixed.into_iter().chain(more.iter().copied()).map(str::to_owned);
         words.chain(self.options.iter().cloned()).collect()
     }

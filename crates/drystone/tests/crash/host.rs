@@ -124,7 +124,9 @@ impl Host {
                     (self.cmd_sn, self.exp_stat_sn) = (exp_cmd_sn, exp_stat_sn);
                     return Ok(());
                 }
-                Ok(other) => panic!("the login failed: {other:?}"),
+                Ok(InitiatorStep::Redirect { address, .. }) => {
+                    return Err(io::Error::other(format!("redirected to {address}")));
+                }
                 Err(error) => return Err(io::Error::other(error.to_string())),
             }
         }
