@@ -93,6 +93,8 @@ struct Model {
     heads: BTreeMap<String, Version>,
     snapshots: BTreeMap<u32, Snapshot>,
     writes: u32,
+    /// Snapshots ever: the name of one that is deleted is free only when all of it is given back.
+    taken: u32,
 }
 
 fn pick<'a, T>(mut all: impl Iterator<Item = T> + Clone + 'a, n: usize) -> Option<T> {
@@ -109,7 +111,7 @@ impl Model {
         let array = Shelf::new(1, 48).create(Level::Raid0).await;
         array.create_volume(spec(DISKS[0], MIB)).await.expect("there is room");
         let heads = BTreeMap::from([(DISKS[0].to_owned(), Version::default())]);
-        Self { array, flaw, heads, snapshots: BTreeMap::new(), writes: 0 }
+        Self { array, flaw, heads, snapshots: BTreeMap::new(), writes: 0, taken: 0 }
     }
 
     fn head(&self, n: usize) -> String {
@@ -177,7 +179,8 @@ impl Model {
 
     async fn take(&mut self, n: usize) {
         let volume = self.head(n);
-        let id = self.snapshots.last_key_value().map_or(0, |(id, _)| id + 1) + self.writes * 1000;
+        let id = self.taken;
+        self.taken += 1;
         let name = name_of(id);
         self.array.snapshot(&[(&volume, Some(&name))]).await.expect("it is taken");
         let head = self.heads.get_mut(&volume).expect("it is there");
