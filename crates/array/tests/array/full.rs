@@ -7,8 +7,10 @@ use std::sync::Arc;
 use array::{Array, Level, OpenOptions, RingEnv};
 use block::testing::{Fault, Operation, Rule};
 use block::{BlockDevice, BlockError, WriteFlags};
+use futures_util::future::join_all;
 
 use crate::common::{Hasty, Shelf, all_online, bytes, data, read, run, sound, spec, until, write};
+use crate::process::end;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -97,36 +99,72 @@ fn what_a_snapshot_of_a_thick_volume_keeps_takes_other_space() {
     });
 }
 
+/// The maps have their set before the array is full. Those of one that is filled before its first checkpoint is through
+/// take what is kept for them, and that much is kept again of what is given back, before others get any of it.
+async fn maps_first(array: &Array, name: &str) {
+    write(&array.device(name).expect("it is there"), 0, &bytes(4096, 9)).await;
+    array.checkpoint().await.expect("there is room");
+}
+
+/// Leaves no space for others, all of it taken before a checkpoint comes to its maps; how many clusters that took.
+async fn fill_at_once(array: &Array, name: &str) -> u64 {
+    let device = array.device(name).expect("it is there");
+    let piece = || data(&bytes(MIB as usize, 9));
+    let writes = (0..48).map(|mib| device.write(mib * MIB, piece(), WriteFlags::DURABLE));
+    let written: Vec<bool> = join_all(writes).await.iter().map(Result::is_ok).collect();
+    let first = written.iter().take_while(|is_written| **is_written).count();
+    assert!(first < written.len() && !written[first..].contains(&true), "{written:?}");
+    first as u64 * MIB / CLUSTER
+}
+
 #[test]
 fn what_was_accepted_before_a_crash_has_its_place_afterwards() {
-    run(async {
-        let (shelf, array) = small().await;
-        array.create_volume(spec("v", 16)).await.unwrap();
-        let filled = fill(&array).await;
-        let filler = array.device("filler").unwrap();
-        filler.unmap(0, 2 * CLUSTERS * CLUSTER).await.unwrap();
-        array.checkpoint().await.unwrap();
-        array.checkpoint().await.unwrap();
-        // Both versions wait in the journal, and take all of that.
-        let volume = array.device("v").unwrap();
-        write(&volume, 0, &bytes(4096, 1)).await;
-        assert_eq!(put(&volume, 1..CLUSTERS, 1).await, CLUSTERS - 1);
-        array.snapshot(&[("v", Some("s"))]).await.unwrap();
-        assert_eq!(put(&volume, 0..CLUSTERS, 2).await, CLUSTERS);
-        drop((volume, filler, array));
+    for is_share_used in [false, true] {
+        run(accept_and_crash(is_share_used));
+    }
+}
 
-        let array = shelf.open().await;
-        let filler = array.device("filler").unwrap();
-        let more = put(&filler, filled..filled + CLUSTERS, 3).await;
-        array.checkpoint().await.expect("what was accepted has a place");
-        assert!(more < CLUSTERS / 4, "{more} clusters were left");
-        let (volume, snapshot) = (array.device("v"), array.snapshot_device("v", "s"));
-        assert_eq!(read(&volume.unwrap(), 7 * CLUSTER, 4096).await, bytes(4096, 2));
-        assert_eq!(read(&snapshot.unwrap(), 7 * CLUSTER, 4096).await, bytes(4096, 1));
-        assert_eq!(put(&array.device("thick").unwrap(), 0..CLUSTERS, 4).await, CLUSTERS);
-        sound(&array).await;
-        array.close().await.unwrap();
-    });
+/// On an array whose maps have their set beside what is kept for them, or have used that.
+async fn accept_and_crash(is_share_used: bool) {
+    let (shelf, array) = small().await;
+    array.create_volume(spec("v", 16)).await.unwrap();
+    let filled = if is_share_used {
+        fill_at_once(&array, "filler").await
+    } else {
+        maps_first(&array, "filler").await;
+        fill(&array).await
+    };
+    let used = if is_share_used { 24 } else { 23 };
+    assert_eq!(used_mib(&array), [used, used], "one chunk of 24 is kept for maps");
+    let filler = array.device("filler").unwrap();
+    filler.unmap(0, 2 * CLUSTERS * CLUSTER).await.unwrap();
+    array.checkpoint().await.unwrap();
+    array.checkpoint().await.unwrap();
+    // Both versions wait in the journal, and take all of that, but for what is kept for maps anew.
+    let volume = array.device("v").unwrap();
+    write(&volume, 0, &bytes(4096, 1)).await;
+    assert_eq!(put(&volume, 1..CLUSTERS, 1).await, CLUSTERS - 1);
+    array.snapshot(&[("v", Some("s"))]).await.unwrap();
+    let twice = if is_share_used { CLUSTERS - MIB / CLUSTER } else { CLUSTERS };
+    assert_eq!(put(&volume, 0..twice, 2).await, twice);
+    drop((volume, filler, array));
+    end();
+
+    let array = shelf.open().await;
+    let filler = array.device("filler").unwrap();
+    let more = put(&filler, filled..filled + CLUSTERS, 3).await;
+    array.checkpoint().await.expect("what was accepted has a place");
+    assert!(more < CLUSTERS / 4, "{more} clusters were left");
+    let volume = array.device("v").unwrap();
+    let snapshot = array.snapshot_device("v", "s").unwrap();
+    for cluster in 0..CLUSTERS {
+        let seed = if cluster < twice { 2 } else { 1 };
+        assert!(read(&volume, cluster * CLUSTER, 4096).await == bytes(4096, seed), "{cluster}");
+        assert!(read(&snapshot, cluster * CLUSTER, 4096).await == bytes(4096, 1), "{cluster}");
+    }
+    assert_eq!(put(&array.device("thick").unwrap(), 0..CLUSTERS, 4).await, CLUSTERS);
+    sound(&array).await;
+    array.close().await.unwrap();
 }
 
 /// What a thick volume may have at most.
@@ -405,6 +443,7 @@ fn after_a_rebuild_on_a_full_array_and_a_disk_away_maps_find_room() {
         let shelf = Shelf::new(5, 24);
         let array = shelf.create_in(Arc::new(Hasty), Level::Raid1).await;
         array.create_volume(spec("v", 256)).await.unwrap();
+        maps_first(&array, "v").await;
         let clusters = fill_up(&array, "v").await;
         array.fail_disk("disk-4", false).await.unwrap();
         until(&array, "the failed disk is empty", |array| array.disks().len() == 4).await;
@@ -420,6 +459,40 @@ fn after_a_rebuild_on_a_full_array_and_a_disk_away_maps_find_room() {
         members.remove(3);
         let opened = Array::open(Arc::new(RingEnv), members, OpenOptions::default()).await;
         sound(&opened.unwrap_or_else(|error| panic!("after {written} writes: {error}"))).await;
+    });
+}
+
+/// Its maps have used what is kept for them: there is not room for all of the disk and for two copies of maps.
+#[test]
+fn a_rebuild_on_a_full_array_without_room_for_more_maps_ends_when_a_disk_is_added() {
+    run(async {
+        let shelf = Shelf::new(6, 24);
+        let array = Shelf(shelf.0[..5].to_vec()).create_in(Arc::new(Hasty), Level::Raid1).await;
+        array.create_volume(spec("v", 256)).await.unwrap();
+        let clusters = fill_at_once(&array, "v").await;
+        array.checkpoint().await.expect("maps have what is kept for them");
+        array.fail_disk("disk-4", false).await.unwrap();
+        until(&array, "all has moved that has room", |array| {
+            let failed = &array.disks()[4];
+            failed.reason.contains("no other disk can take its place") && failed.used_bytes <= MIB
+        })
+        .await;
+        let used = used_mib(&array);
+        assert_eq!(used.iter().sum::<u64>(), 4 * 16 - 2 + used[4], "two for maps: {used:?}");
+        assert!(used[..4].iter().all(|used| *used >= 15), "on two disks: {used:?}");
+        array.snapshot(&[("v", Some("s"))]).await.expect("there is room in the checkpoint");
+        let volume = array.device("v").unwrap();
+        put(&volume, 0..clusters, 3).await;
+        array.checkpoint().await.expect("there is room for maps");
+        array.add_disk(shelf.members().remove(5)).await.unwrap();
+        until(&array, "the failed disk is gone", |array| array.disks().len() == 5).await;
+        all_online(&array).await;
+        sound(&array).await;
+        let second = &bytes(CLUSTER as usize, 9)[4096..8192];
+        for cluster in 0..clusters {
+            assert!(read(&volume, cluster * CLUSTER + 4096, 4096).await == second, "{cluster}");
+        }
+        array.close().await.unwrap();
     });
 }
 
