@@ -3,7 +3,7 @@
 use member::events::{Event, Kind, ObjectKind};
 
 use super::access::writable_again;
-use super::members::{FILES_LOST, STORE_SILENT};
+use super::members::STORE_SILENT;
 
 /// What to do about an event; empty where nothing is to be done.
 pub(crate) fn advice(event: &Event) -> String {
@@ -105,7 +105,11 @@ fn of_group(kind: Kind) -> &'static str {
             "stop one of the two members ('drystone group volumes' names them), or give one of them another 'iqn' and start it \
              again: until then hosts are not redirected for it"
         }
-        Kind::GroupDamaged => FILES_LOST,
+        Kind::GroupDamaged => {
+            "if files of this member cannot be put back, remove it on another one ('drystone member remove NAME'), and have \
+             it join again once that directory was moved away; if what lies in the store does not read, the group is made \
+             anew (docs/group.md): no volume or setting is lost by that"
+        }
         _ => "",
     }
 }
