@@ -11,6 +11,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -59,7 +61,10 @@ struct Member {
 
 /// Members that run. They are stopped when this is dropped.
 #[derive(Default)]
-struct Members(Vec<Member>);
+struct Members {
+    all: Vec<Member>,
+    is_stopping: Arc<AtomicBool>,
+}
 
 /// Runs so many members until a signal.
 pub(super) fn run(args: &UpArgs, count: u8, mut signals: StopSignals) -> Result<(), Failure> {
@@ -75,7 +80,7 @@ pub(super) fn run(args: &UpArgs, count: u8, mut signals: StopSignals) -> Result<
         };
         members.start(number, &words, &dir, socket)?;
     }
-    for member in &mut members.0 {
+    for member in &mut members.all {
         member.await_ready(&mut signals)?;
     }
     if signals.came().is_some() {
@@ -141,13 +146,13 @@ impl Members {
         let child = child.context(
             "cannot start a member: is setpriv there (package util-linux), and may processes be started?",
         )?;
-        self.0.push(Member { name, address, socket, child });
+        self.all.push(Member { name, address, socket, child });
         Ok(())
     }
 
     /// Makes a group of those that are in none yet.
     fn form_a_group(&self) -> anyhow::Result<()> {
-        let Some((first, others)) = self.0.split_first() else { return Ok(()) };
+        let Some((first, others)) = self.all.split_first() else { return Ok(()) };
         let client = first.client();
         if first.is_in_none()? {
             let new = NewGroup {
@@ -176,7 +181,7 @@ impl Members {
     /// What runs: a line for each member, then one for the group, as [`super::ready`] has them.
     fn text(&self, hints: bool) -> String {
         let mut text = String::new();
-        for Member { name, address, socket, child } in &self.0 {
+        for Member { name, address, socket, child } in &self.all {
             text.push_str(&format!(
                 "member name={name} pid={} portal={} path={}\n",
                 child.id(),
@@ -184,8 +189,8 @@ impl Members {
                 socket.display()
             ));
         }
-        text.push_str(&format!("group name={GROUP} members={}\n", self.0.len()));
-        if let (true, Some(last)) = (hints, self.0.last()) {
+        text.push_str(&format!("group name={GROUP} members={}\n", self.all.len()));
+        if let (true, Some(last)) = (hints, self.all.last()) {
             text.push_str(&format!(
                 "\nIn another terminal:\n  drystone member list\n  drystone volume create vm1 10G\n  \
                  drystone group volumes --socket {}\n",
@@ -197,12 +202,13 @@ impl Members {
 
     /// Says when one of them ends although nobody has told it to.
     fn tell_of_ends(&self) -> anyhow::Result<()> {
-        for member in &self.0 {
+        for member in &self.all {
             let (name, pid) = (member.name.clone(), Pid::from_child(&member.child));
+            let is_stopping = self.is_stopping.clone();
             let wait = move || {
                 // Whoever stops it asks for its end as well: it is left for that.
                 let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-                if waitid(WaitId::Pid(pid), how).is_ok() {
+                if waitid(WaitId::Pid(pid), how).is_ok() && !is_stopping.load(Ordering::Relaxed) {
                     tracing::warn!("'{name}' has ended; the others go on");
                 }
             };
@@ -268,14 +274,15 @@ impl Member {
 impl Drop for Members {
     /// Has all of them stop at once, the store's majority included, and waits for that.
     fn drop(&mut self) {
-        for Member { child, .. } in &mut self.0 {
+        self.is_stopping.store(true, Ordering::Relaxed);
+        for Member { child, .. } in &mut self.all {
             if matches!(child.try_wait(), Ok(None)) {
                 // It was not waited for yet, so the number is still its own.
                 let _ = kill_process(Pid::from_child(child), Signal::TERM);
             }
         }
         let begun = Instant::now();
-        for Member { name, child, .. } in &mut self.0 {
+        for Member { name, child, .. } in &mut self.all {
             while matches!(child.try_wait(), Ok(None)) {
                 if begun.elapsed() > STOP_TIME {
                     tracing::warn!(
