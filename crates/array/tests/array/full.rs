@@ -127,7 +127,7 @@ fn what_was_accepted_before_a_crash_has_its_place_afterwards() {
 /// On an array whose maps have their set beside what is kept for them, or have used that.
 async fn accept_and_crash(is_share_used: bool) {
     let (shelf, array) = small().await;
-    array.create_volume(spec("v", 16)).await.unwrap();
+    array.create_volume(spec("v", 16)).await.expect("there is room");
     let filled = if is_share_used {
         fill_at_once(&array, "filler").await
     } else {
@@ -136,35 +136,35 @@ async fn accept_and_crash(is_share_used: bool) {
     };
     let used = if is_share_used { 24 } else { 23 };
     assert_eq!(used_mib(&array), [used, used], "one chunk of 24 is kept for maps");
-    let filler = array.device("filler").unwrap();
-    filler.unmap(0, 2 * CLUSTERS * CLUSTER).await.unwrap();
-    array.checkpoint().await.unwrap();
-    array.checkpoint().await.unwrap();
+    let filler = array.device("filler").expect("it is there");
+    filler.unmap(0, 2 * CLUSTERS * CLUSTER).await.expect("no disk fails");
+    array.checkpoint().await.expect("no disk fails");
+    array.checkpoint().await.expect("no disk fails");
     // Both versions wait in the journal, and take all of that, but for what is kept for maps anew.
-    let volume = array.device("v").unwrap();
+    let volume = array.device("v").expect("it is there");
     write(&volume, 0, &bytes(4096, 1)).await;
     assert_eq!(put(&volume, 1..CLUSTERS, 1).await, CLUSTERS - 1);
-    array.snapshot(&[("v", Some("s"))]).await.unwrap();
+    array.snapshot(&[("v", Some("s"))]).await.expect("there is room");
     let twice = if is_share_used { CLUSTERS - MIB / CLUSTER } else { CLUSTERS };
     assert_eq!(put(&volume, 0..twice, 2).await, twice);
     drop((volume, filler, array));
     end();
 
     let array = shelf.open().await;
-    let filler = array.device("filler").unwrap();
+    let filler = array.device("filler").expect("it is there");
     let more = put(&filler, filled..filled + CLUSTERS, 3).await;
     array.checkpoint().await.expect("what was accepted has a place");
     assert!(more < CLUSTERS / 4, "{more} clusters were left");
-    let volume = array.device("v").unwrap();
-    let snapshot = array.snapshot_device("v", "s").unwrap();
+    let volume = array.device("v").expect("it is there");
+    let snapshot = array.snapshot_device("v", "s").expect("it is there");
     for cluster in 0..CLUSTERS {
         let seed = if cluster < twice { 2 } else { 1 };
         assert!(read(&volume, cluster * CLUSTER, 4096).await == bytes(4096, seed), "{cluster}");
         assert!(read(&snapshot, cluster * CLUSTER, 4096).await == bytes(4096, 1), "{cluster}");
     }
-    assert_eq!(put(&array.device("thick").unwrap(), 0..CLUSTERS, 4).await, CLUSTERS);
+    assert_eq!(put(&array.device("thick").expect("it is there"), 0..CLUSTERS, 4).await, CLUSTERS);
     sound(&array).await;
-    array.close().await.unwrap();
+    array.close().await.expect("no disk fails");
 }
 
 /// What a thick volume may have at most.
