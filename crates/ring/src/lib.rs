@@ -31,7 +31,7 @@ pub use file::{
 };
 pub use mem::{
     Buf, Data, PAGE_BYTES, PoolUsage, Region, SharedBuf, SharedData, SharedPool, keep_pool_reserve,
-    pool_reserve, pool_usage, refuse_one_in, set_pool_budget, with_reserve,
+    limit_arenas, pool_reserve, pool_usage, refuse_one_in, set_pool_budget, with_reserve,
 };
 pub use net::{Listener, Recv, RecvExact, Send, Stream, UnixListener};
 pub use runtime::{

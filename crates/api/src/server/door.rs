@@ -55,6 +55,22 @@ const PAUSE_MAX: Duration = Duration::from_secs(15);
 /// What is noted of who comes.
 const OPERATION: &str = "POST /door/v1/join";
 
+/// Waits until there is to be a door; `false` if the end comes before.
+pub(super) async fn is_wanted(current: &CurrentDoor, ending: &mut watch::Receiver<bool>) -> bool {
+    let changed = Arc::new(Notify::new());
+    let rings = changed.clone();
+    current.on_change(move || rings.notify_one());
+    let comes = async {
+        while current.now().is_none() {
+            changed.notified().await;
+        }
+    };
+    tokio::select! {
+        () = comes => true,
+        () = has_ended(ending) => false,
+    }
+}
+
 /// Keeps the door as it is to be, until the end.
 pub(super) async fn attend(app: Arc<App>, current: CurrentDoor, mut ending: watch::Receiver<bool>) {
     let changed = Arc::new(Notify::new());

@@ -43,7 +43,7 @@ mod walks;
 use std::io;
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 
 use member::events::Event;
@@ -144,11 +144,12 @@ pub struct Server {
     app: Arc<App>,
     is_ending: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
+    door_thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
 impl Server {
     /// Makes the socket and answers there, and over TLS if that is asked for, and lets servers into the group of the
-    /// member while it is in one. Each door has a thread of its own: however busy the one is, the others answer.
+    /// member once it is in one. Each door has a thread of its own: however busy the one is, the others answer.
     ///
     /// # Errors
     /// Why the socket or a thread cannot be made.
@@ -160,20 +161,18 @@ impl Server {
         let Config { socket, connections_max, tls, door, .. } = config;
         let (is_ending, ending) = watch::channel(false);
         let (router, is_over) = (routes::router(app.clone()), ending.clone());
+        let door_thread = Arc::new(Mutex::new(None));
+        let letting_in = (app.clone(), door, ending.clone(), door_thread.clone());
         let mut threads = vec![thread_of("api", move |told| async move {
             let (_file, listener) = match SocketFile::make(&socket) {
                 Ok(made) => made,
                 Err(error) => return told(Err(error)),
             };
             told(Ok(()));
+            tokio::spawn(let_in_once_in_a_group(letting_in));
             let callers = Callers::new(connections_max, connections_max);
             connections::serve(Door::Socket(listener), router, callers, is_over).await;
         })?];
-        let (letting_in, is_over) = (app.clone(), ending.clone());
-        threads.push(thread_of("members", move |told| async move {
-            told(Ok(()));
-            door::attend(letting_in, door, is_over).await;
-        })?);
         if let Ok(Some(tls)) = tls {
             let serving = app.clone();
             threads.push(thread_of("api-tls", move |told| async move {
@@ -187,7 +186,7 @@ impl Server {
                 connections::serve(door, router, callers, ending).await;
             })?);
         }
-        Ok(Self { app, is_ending, threads })
+        Ok(Self { app, is_ending, threads, door_thread })
     }
 
     /// Where it is managed over TLS.
@@ -201,9 +200,36 @@ impl Server {
         self.app.end();
         self.is_ending.send_replace(true);
         for thread in self.threads {
-            if thread.join().is_err() {
-                tracing::error!("the interface did not end in order");
-            }
+            join(thread);
+        }
+        // Started by the first of these, if at all.
+        let thread = self.door_thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        thread.into_iter().for_each(join);
+    }
+}
+
+fn join(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        tracing::error!("the interface did not end in order");
+    }
+}
+
+/// What it takes to open the door of members later.
+type LettingIn = (Arc<App>, CurrentDoor, watch::Receiver<bool>, Arc<Mutex<Option<JoinHandle<()>>>>);
+
+/// Starts the thread of the door when the member comes into a group: one that is in none needs no memory for it.
+async fn let_in_once_in_a_group((app, current, mut ending, thread): LettingIn) {
+    if !door::is_wanted(&current, &mut ending).await {
+        return;
+    }
+    let work = move |told: Told| async move {
+        told(Ok(()));
+        door::attend(app, current, ending).await;
+    };
+    match thread_of("members", work) {
+        Ok(started) => *thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(started),
+        Err(error) => {
+            tracing::error!("no server can join here, as there is no thread for that: {error}");
         }
     }
 }

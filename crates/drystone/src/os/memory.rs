@@ -8,14 +8,19 @@ const BASE_BYTES: u64 = 512 << 20;
 /// What a core may take: its buffers (256 MiB), those to receive into, its stack and heap.
 const CORE_BYTES: u64 = 384 << 20;
 
+/// Arenas of the allocator within a limit: those of all threads would take most of what is left beside the cores.
+const ARENAS_MAX: u8 = 2;
+
 /// What `cores` cores may need; the error is the limit that does not bear it. Within too small a
 /// limit some allocation fails in the middle of the work, and most of those end the process.
 pub(crate) fn check(cores: u16) -> Result<(), (u64, u64)> {
     let limit = getrlimit(Resource::As).current;
     match limit.filter(|limit| *limit < needed(cores)) {
-        Some(limit) => Err((limit, needed(cores))),
-        None => Ok(()),
+        Some(limit) => return Err((limit, needed(cores))),
+        None if limit.is_some() => ring::limit_arenas(ARENAS_MAX),
+        None => {}
     }
+    Ok(())
 }
 
 /// What that limit leaves beside `cores` cores; `None` without one.

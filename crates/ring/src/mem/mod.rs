@@ -1,6 +1,7 @@
 //! Memory that I/O works on: pooled aligned buffers of a core, those of a pool that all cores share, shared
 //! regions, and references to parts of all of them.
 
+mod arenas;
 mod buf;
 mod data;
 mod map;
@@ -9,6 +10,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
+pub use arenas::limit_arenas;
 pub use buf::{
     Buf, PoolUsage, keep_pool_reserve, pool_reserve, pool_usage, refuse_one_in, set_pool_budget,
     with_reserve,
