@@ -1,7 +1,7 @@
 # What a newcomer runs. Each target first installs what it lacks (scripts/setup.sh).
 
 .DEFAULT_GOAL := help
-.PHONY: help run test simulate bench bench-array bench-api bench-attach bench-lab bench-ublk fuzz soak package package-test lint fmt docs clean
+.PHONY: help run test simulate bench bench-array bench-api bench-attach bench-lab bench-group bench-ublk fuzz soak package package-test lint fmt docs clean
 MAKEFLAGS += --no-print-directory
 
 # Options of `make bench`, such as BENCH='--quick', seconds for each target of `make fuzz`,
@@ -52,6 +52,10 @@ bench-attach: ## measure what drystone attach costs for each read of its NBD cli
 bench-lab: ## measure what drystone lab costs for each read, beside the bare initiator and fio; takes BENCH='--rounds 1'
 	@scripts/setup.sh bench
 	@scripts/bench.sh lab $(BENCH)
+
+bench-group: ## measure a group of three members beside a member in none; takes BENCH='--quick' too
+	@scripts/setup.sh bench
+	@scripts/bench.sh group $(BENCH)
 
 bench-ublk: ## measure the block device of drystone attach beside the kernel's own initiator, in a virtual machine
 	@scripts/setup.sh test

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds the release binaries and measures Drystone beside the other targets that are installed, then
 # its initiator and attach beside the clients of others; or one of these: its array, against its disks and
-# btrfs, the hosts' side, or the lab.
+# btrfs, the hosts' side, the lab, or a group of members beside a member in none.
 #
-#   scripts/bench.sh compare|array|hosts|lab [ARGUMENTS OF THAT COMMAND OF drystone-bench]
+#   scripts/bench.sh compare|array|hosts|lab|group [ARGUMENTS OF THAT COMMAND OF drystone-bench]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -21,7 +21,7 @@ packages_test=("${packages_run[@]}"
   python3-venv                                         # for the linter of docs/openapi.json
   fio jq)
 packages_bench=("${packages_run[@]}" libiscsi-bin qemu-utils qemu-block-extra fio jq tgt istgt
-  btrfs-progs util-linux)
+  btrfs-progs util-linux etcd-server)
 packages_package=("${packages_run[@]}" binutils)
 packages_package_test=("${packages_package[@]}" mmdebstrap buildah crun)
 packages_fuzz=("${packages_run[@]}" g++)               # libFuzzer is C++

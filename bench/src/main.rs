@@ -3,6 +3,7 @@
 mod adapter;
 mod array;
 mod cli;
+mod group;
 mod hosts;
 mod initiator;
 mod lab;
@@ -49,6 +50,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Compare(args) => suite::compare(args, &stop),
         Command::Hosts(args) => hosts::hosts_command(args, &stop),
         Command::Lab(args) => lab::lab_command(args, &stop),
+        Command::Group(args) => group::group_command(args, &stop),
         Command::DiskLoad(args) => hosts::disk_load_command(args),
         Command::DiskSessions(args) => hosts::disk_sessions_command(args),
         Command::NbdLoad(args) => nbd_load_command(args, &stop),

@@ -15,7 +15,7 @@ use anyhow::{Result, bail};
 
 pub(crate) use external::External;
 pub(crate) use istgt::Istgt;
-pub(crate) use ours::{Ours, serve};
+pub(crate) use ours::{Ours, follow, serve};
 pub(crate) use plain::Plain;
 pub(crate) use tgt::Tgt;
 
@@ -107,7 +107,7 @@ fn wait_for(what: &str, stop: &AtomicBool, mut ready: impl FnMut() -> Result<boo
 }
 
 /// The end of a log, to say why something failed.
-fn log_tail(path: &Path) -> String {
+pub(crate) fn log_tail(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let lines: Vec<&str> = text.lines().rev().take(3).collect();
     lines.into_iter().rev().collect::<Vec<_>>().join(" | ")

@@ -135,7 +135,7 @@ pub(crate) fn serve(
 
 /// Reads lines on a thread of its own, so that waiting for them can be bounded, and so that the
 /// pipe never fills. The thread ends with the pipe.
-fn follow(stdout: std::process::ChildStdout) -> mpsc::Receiver<String> {
+pub(crate) fn follow(stdout: std::process::ChildStdout) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {

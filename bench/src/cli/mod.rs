@@ -1,6 +1,7 @@
 //! The command line.
 
 mod array;
+mod group;
 mod lab;
 mod size;
 
@@ -12,6 +13,7 @@ use ::initiator::TargetAddress;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use array::ArrayArgs;
+pub(crate) use group::{GroupArgs, GroupPart};
 pub(crate) use lab::{LabArgs, LabPart};
 pub(crate) use size::parse_bytes;
 
@@ -42,6 +44,8 @@ pub(crate) enum Command {
     Hosts(HostsArgs),
     /// Measure what the lab costs beside the bare initiator and fio.
     Lab(LabArgs),
+    /// Measure what a group of three members costs beside a member in none.
+    Group(GroupArgs),
     /// Read with our own initiator, over one session for each URL.
     DiskLoad(DiskLoadArgs),
     /// Open many sessions with our own initiator.

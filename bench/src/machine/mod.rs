@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-pub(crate) use affinity::Pinned;
+pub(crate) use affinity::{Pinned, PinnedProcesses};
 pub(crate) use congestion::CongestionControl;
 pub(crate) use facts::Facts;
 pub(crate) use process::{Child, Sample, children_cpu, in_path, sample};

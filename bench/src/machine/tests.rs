@@ -97,3 +97,24 @@ fn programs_are_found_in_path() {
     assert!(in_path("sh").is_some());
     assert!(in_path("no-such-program-anywhere").is_none());
 }
+
+#[test]
+fn processes_are_pinned_with_all_their_threads() {
+    let threads = |pid: u32| -> Vec<rustix::process::Pid> {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+        let number = |task: std::fs::DirEntry| task.file_name().to_str()?.parse().ok();
+        tasks.filter_map(number).filter_map(rustix::process::Pid::from_raw).collect()
+    };
+    let child = Child::start(Command::new("sleep").arg("60"), "sleep").unwrap();
+    let before = rustix::thread::sched_getaffinity(None).unwrap();
+    let core = (0..1024).find(|&core| before.is_set(core)).unwrap();
+    let cores = |pid: u32| -> Vec<u32> {
+        let all = threads(pid).into_iter();
+        all.map(|it| rustix::thread::sched_getaffinity(Some(it)).unwrap().count()).collect()
+    };
+    let pinned = PinnedProcesses::to_core(vec![child.pid()], core).unwrap();
+    assert_eq!(cores(child.pid()), [1]);
+    drop(pinned);
+    assert_eq!(cores(child.pid()), [before.count()]);
+    assert!(PinnedProcesses::to_core(vec![u32::MAX], core).is_err());
+}

@@ -14,10 +14,12 @@
 //! join there: `server::door` and `server::joining`.
 //!
 //! A new request of a member needs: its types in [`types`], a function in `server::routes` with its
-//! `utoipa::path`, its line in `server::routes::all`, and, if the command line asks it, a call of
+//! `utoipa::path`, its line in `server::routes::all`, a row in `server::roles` (who may) and one in
+//! `server::carry::whose` (which member of a group does it), and, if the command line asks it, a call of
 //! [`client::Client`]. The document docs/openapi.json follows from them.
 
 pub mod client;
+mod headers;
 pub mod metrics;
 mod place;
 pub mod problem;

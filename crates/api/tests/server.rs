@@ -15,8 +15,8 @@ use array::api::{CheckReport, JobInfo, SnapshotInfo, SpaceInfo};
 use futures_util::FutureExt;
 use group::accounts::Logins;
 use member::{
-    Answer, ArrayRequest, Asker, CurrentDestinations, CurrentDoor, Logs, Request, RequestError,
-    Snapshot, SnapshotRequest, VolumeRequest, Wish,
+    Answer, ArrayRequest, Asker, CurrentDestinations, CurrentDoor, CurrentRoll, Logs, Request,
+    RequestError, Snapshot, SnapshotRequest, VolumeRequest, Wish,
 };
 
 /// What is left without an answer.
@@ -107,6 +107,7 @@ fn serve(socket: &Path, connections_max: usize) -> (Server, Held) {
         },
         tls: Ok(None),
         door: CurrentDoor::default(),
+        roll: CurrentRoll::default(),
     };
     (Server::start(config, Fake(held.clone())).expect("it can be started"), held)
 }

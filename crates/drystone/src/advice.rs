@@ -70,6 +70,32 @@ fn take_offline(volume: &str, snapshot: &str) -> String {
     format!("take it offline first ('drystone snapshot offline {volume} {snapshot}')")
 }
 
+/// What to do when settings are not changed.
+fn of_settings(error: &KeptError) -> Option<String> {
+    Some(match error {
+        KeptError::Settings(SettingsError::Account(error)) => match error {
+            AccountError::NoSuchAccount(_) => "see 'drystone account list'".to_owned(),
+            AccountError::NoSuchToken(_) => "see 'drystone token list'".to_owned(),
+            AccountError::AccountExists(_) => {
+                "choose another name, or change it with 'drystone account set'".to_owned()
+            }
+            _ => return None,
+        },
+        KeptError::Settings(SettingsError::Schedule(ScheduleError::NoSuchSchedule(_))) => {
+            "see 'drystone schedule list'".to_owned()
+        }
+        KeptError::Settings(SettingsError::Destination(DestinationError::NoSuchDestination(_))) => {
+            "see 'drystone notify list'".to_owned()
+        }
+        KeptError::GroupSilent(_) | KeptError::GroupUnknown(_) => members::STORE_SILENT.to_owned(),
+        KeptError::NotTakenOver(_) => {
+            "it is tried again by itself, see 'drystone events'".to_owned()
+        }
+        KeptError::NoGroupKnown(_) => members::FILES_LOST.to_owned(),
+        _ => return None,
+    })
+}
+
 impl Advised for RequestError {
     fn advice(&self) -> Option<String> {
         Some(match self {
@@ -106,20 +132,16 @@ impl Advised for RequestError {
             Self::StoppingWatch => "this work goes on when it runs again".to_owned(),
             Self::NoSuchPolicy(_) => "see 'drystone policy list'".to_owned(),
             Self::Reserved(_) => "choose another name".to_owned(),
-            Self::Kept(KeptError::Settings(SettingsError::Account(error))) => match error {
-                AccountError::NoSuchAccount(_) => "see 'drystone account list'".to_owned(),
-                AccountError::NoSuchToken(_) => "see 'drystone token list'".to_owned(),
-                AccountError::AccountExists(_) => {
-                    "choose another name, or change it with 'drystone account set'".to_owned()
-                }
-                _ => return None,
-            },
-            Self::Kept(KeptError::Settings(SettingsError::Schedule(
-                ScheduleError::NoSuchSchedule(_),
-            ))) => "see 'drystone schedule list'".to_owned(),
-            Self::Kept(KeptError::Settings(SettingsError::Destination(
-                DestinationError::NoSuchDestination(_),
-            ))) => "see 'drystone notify list'".to_owned(),
+            Self::Kept(error) => return of_settings(error),
+            Self::UsedByMember { member, .. } => format!(
+                "'drystone volume list' says which volumes are on '{member}', and 'drystone volume access list VOLUME' whom one \
+                 names"
+            ),
+            Self::NamedAlready { .. } => {
+                "'drystone volume access list VOLUME' says whom one names; or choose another name"
+                    .to_owned()
+            }
+            Self::HalfSet { .. } => "mend that, then apply it again".to_owned(),
             Self::NameOfRun(_) => "choose another name".to_owned(),
             Self::BinHolds { name, .. } => purge(name.as_deref()),
             Self::Unfinished { .. } => "mend that, then apply it again".to_owned(),
@@ -127,7 +149,6 @@ impl Advised for RequestError {
                 "delete it ('drystone volume offline {volume}', then 'drystone volume delete {volume}')"
             ),
             Self::Target(_)
-            | Self::Kept(_)
             | Self::NoRoomBeside { .. }
             | Self::Spec(_)
             | Self::CacheMemory(_)
@@ -297,6 +318,7 @@ impl Advised for ClientError {
             Self::Unreachable { place, .. } if place.starts_with("https:") => {
                 "look whether it listens there ('drystone member show' over there) and whether a firewall lets it through".to_owned()
             }
+            Self::Member => "see 'drystone member list'".to_owned(),
             Self::Token => "write the file anew, with what 'drystone token create' printed".to_owned(),
             Self::Problem(_)
             | Self::Unreachable { .. }

@@ -103,6 +103,7 @@ fn run(cli: Cli, stop: Option<io::Result<StopSignals>>) -> Result<(), Failure> {
         }
         Command::Member(args) => daemon::run(args.command, cli.log.as_deref(), stop),
         Command::Group(args) => manage::group::run(args),
+        Command::Pool(args) => manage::pools::run(args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Status(args) => manage::status::run(&args),
         Command::Connections(args) => manage::connections::run(&args),

@@ -18,6 +18,24 @@ pub(crate) enum Mutant {
     NumberAgain,
     /// Change the group without a look at who else has changed it meanwhile.
     NoGuard,
+    /// Claim the name of a volume without a look at who has it.
+    NameTwice,
+    /// Leave the name of a volume with a member that was removed.
+    NameForever,
+    /// Release the name of a volume, whoever has it.
+    NameOfOthers,
+    /// Leave a member that goes to another pool in the one that it was in.
+    PoolForgotten,
+    /// Leave a member that is removed in its pool.
+    GoneInPool,
+    /// Place a volume on the member that it was asked of, and not on the one with the most room.
+    PlacedHere,
+    /// Keep what went from the settings of the group in those of a member.
+    MirrorKeepsGone,
+    /// Write settings of the group over what does not read, or forget it.
+    MirrorUnread,
+    /// Change what the group is set to where a member that comes has it otherwise.
+    MergeOverwrites,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_GROUP_MUTANT=NAME`. The array has a variable of its own, and ends over a

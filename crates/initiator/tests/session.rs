@@ -17,7 +17,7 @@ use common::{
 use initiator::{CommandError, LoginError, Request, Session, Transfer, discover};
 use iscsi::chap::InitiatorChap;
 use scsi::{Sense, Status};
-use target::{Access, Config, Server};
+use target::{Access, Config, RemoteTarget, Server};
 
 const TEST_UNIT_READY: [u8; 16] = [0; 16];
 
@@ -117,8 +117,9 @@ fn a_target_of_another_member_is_found_by_asking_any() {
     let none = || serve(Config { targets: Vec::new(), ..config(ram(1)) });
     let (here, asked, third) = (serve(config(ram(1))), none(), none());
     let believes = |server: &Server, other: &Server| {
-        let places = BTreeMap::from([(TARGET.to_owned(), Arc::from(other.portals()))]);
-        server.targets().set_elsewhere(places);
+        let portals = Arc::from(other.portals());
+        let there = RemoteTarget { portals, portal_group: 0, shown_to: None };
+        server.targets().set_elsewhere(BTreeMap::from([(TARGET.to_owned(), there)]));
     };
     on_core(async move {
         let any = address(asked.portals()[0]);

@@ -2,13 +2,14 @@
 
 use std::fmt::{self, Debug, Formatter};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use group::membership::{Applicant, ListedVolume};
+use group::membership::{Applicant, ListedVolume, Roll};
 use group::ownership::MemberId;
 use group::pki::Ticket;
 use zeroize::Zeroizing;
+
+use crate::current::Current;
 
 /// About the group of members.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,14 +34,30 @@ pub enum GroupRequest {
     Prepare { member: Option<String>, listen: SocketAddr },
     /// A server at the door of members asks to be let in → [`Admission`].
     Admit { id: String, secret: SecretWord, applicant: Applicant },
-    /// Join the group that has admitted this member → [`GroupShown`].
-    Join { applicant: Applicant, admission: Box<Admission> },
+    /// Join the group that has admitted this member; with `replace_settings` its own give way to the group's →
+    /// [`GroupShown`].
+    Join { applicant: Applicant, admission: Box<Admission>, replace_settings: bool },
+    /// Have the settings of this member be the group's, which it has not done by itself as they differ; with `replace`
+    /// those of the group are taken for its own → [`GroupShown`].
+    Share { replace: bool },
     /// → [`MemberShown`]s.
     Members,
     /// Let a member go, which keeps its array.
     Remove { member: String },
     /// What all members serve → [`VolumeOfMember`]s.
     Volumes,
+    /// Into which pools the members are grouped → [`PoolShown`]s.
+    Pools,
+    /// → [`PoolShown`].
+    ShowPool { name: String },
+    /// A pool that has no members yet → [`PoolShown`].
+    CreatePool { name: String },
+    /// It has no members any more.
+    DeletePool { name: String },
+    /// All members of `from` are of `into` from now on, and `from` is gone → that of `into`.
+    MergePool { from: String, into: String },
+    /// Volumes that the member has stay there.
+    MoveMember { member: String, pool: String },
 }
 
 /// A word that is not shown.
@@ -129,6 +146,12 @@ pub struct GroupState {
     pub store_part_fault: Option<String>,
     /// The names of the members that run the store.
     pub store: Vec<String>,
+    /// The settings of the member that was asked are those that the members have in common.
+    pub shares: bool,
+    /// What of its own differs from those, so that it keeps its own: a few words each.
+    pub settings_differ: Vec<String>,
+    /// Why what is set for the group is not taken over here; `None` while it is, and where settings differ.
+    pub settings_fault: Option<String>,
 }
 
 /// A member of the group.
@@ -154,6 +177,31 @@ pub struct MemberShown {
     pub joined_unix_seconds: u64,
     /// It runs a part of the store.
     pub store: bool,
+    /// The pool that it is of.
+    pub pool: String,
+    /// What a new volume there may take; 0 also before that was heard.
+    pub free_bytes: u64,
+    /// What its volumes of the array's usual level have, and what is free for them; 0 before that was heard.
+    pub capacity_bytes: u64,
+    /// Its settings are the group's; `None` before that was heard.
+    pub shares: Option<bool>,
+}
+
+/// A pool: members of which one is chosen for a new volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolShown {
+    /// Its name.
+    pub name: String,
+    /// The names of its members.
+    pub members: Vec<String>,
+    /// How many of them are present.
+    pub present: usize,
+    /// How many volumes all of them have.
+    pub volumes: usize,
+    /// What is free at those that are present.
+    pub free_bytes: u64,
+    /// What the volumes of all of them have, and what is free.
+    pub capacity_bytes: u64,
 }
 
 /// How a member is.
@@ -193,47 +241,29 @@ pub struct Door {
     pub key: SecretWord,
 }
 
-type Heard = Box<dyn Fn() + Send>;
-
 /// The door of members as it is to be now, for any thread; `None` where the member is in no group.
-#[derive(Clone, Default)]
-pub struct CurrentDoor(Arc<Mutex<DoorNow>>);
+pub type CurrentDoor = Current<Door>;
 
-#[derive(Default)]
-struct DoorNow {
-    door: Option<Arc<Door>>,
-    heard: Option<Heard>,
+/// The group as a member knows it at one moment, and what it takes to ask other members.
+#[derive(Debug, Clone)]
+pub struct RollNow {
+    /// The number of this member, which is among those of the roll.
+    pub me: MemberId,
+    /// Its name.
+    pub name: String,
+    /// The members, as they were heard of last; what this one serves is as it is here, which may be newer than what it
+    /// has told the others.
+    pub roll: Roll,
+    /// Why nothing is heard of the group now, so that the roll may be old; `None` while all is heard.
+    pub store_fault: Option<String>,
+    /// The certificate of the group's authority, in PEM.
+    pub authority: String,
+    /// The member's own certificate, which that has issued.
+    pub certificate: String,
+    /// Its key.
+    pub key: SecretWord,
 }
 
-impl Debug for CurrentDoor {
-    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        out.debug_tuple("CurrentDoor").field(&self.now()).finish()
-    }
-}
-
-impl CurrentDoor {
-    fn held(&self) -> MutexGuard<'_, DoorNow> {
-        // Each change is one assignment.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// As it is at this moment.
-    #[must_use]
-    pub fn now(&self) -> Option<Arc<Door>> {
-        self.held().door.clone()
-    }
-
-    /// From now on it is this one.
-    pub fn replace(&self, door: Option<Door>) {
-        let mut now = self.held();
-        now.door = door.map(Arc::new);
-        if let Some(heard) = &now.heard {
-            heard();
-        }
-    }
-
-    /// `heard` is called with each change from now on, under a lock: it must neither wait nor ask.
-    pub fn on_change(&self, heard: impl Fn() + Send + 'static) {
-        self.held().heard = Some(Box::new(heard));
-    }
-}
+/// The group as it is known now, for any thread; `None` where the member is in no group, is leaving or ends, and before
+/// anything was heard of the group since its start: then what is asked is answered by this member alone.
+pub type CurrentRoll = Current<RollNow>;

@@ -17,6 +17,7 @@
 mod access_request;
 pub mod audit;
 mod configuration_request;
+mod current;
 pub mod data;
 mod destination_request;
 pub mod events;
@@ -55,12 +56,13 @@ pub use configuration_request::{
     NewVolume as NewConfiguredVolume, ScheduleToDo, VolumeChange as ConfiguredVolumeChange,
     VolumeSet,
 };
+pub use current::Current;
 pub use destination_request::{
     CurrentDestinations, DestinationRequest, DestinationShown, Destinations,
 };
 pub use group_request::{
-    Admission, CurrentDoor, Door, GroupRequest, GroupShown, GroupState, JoinTicket, KeptTicket,
-    MemberShown, MemberState, SecretWord, VolumeOfMember,
+    Admission, CurrentDoor, CurrentRoll, Door, GroupRequest, GroupShown, GroupState, JoinTicket,
+    KeptTicket, MemberShown, MemberState, PoolShown, RollNow, SecretWord, VolumeOfMember,
 };
 pub use life::{Life, Opening, Remote, Shown, ShownVolume};
 pub use login_request::{AccountRequest, AccountShown, CurrentLogins, TokenRequest, TokenShown};

@@ -14,7 +14,7 @@ use crate::data::DataError;
 use crate::data::remembered::Remembered;
 use crate::destination_request::CurrentDestinations;
 use crate::events::{Event, EventLog, Kind, ObjectKind};
-use crate::group_request::CurrentDoor;
+use crate::group_request::{CurrentDoor, CurrentRoll};
 use crate::login_request::CurrentLogins;
 use crate::membership::InGroup;
 use crate::names::Names;
@@ -58,6 +58,7 @@ pub struct Life {
     core: ring::Remote,
     published: Published,
     door: CurrentDoor,
+    roll: CurrentRoll,
 }
 
 /// What a member has when it is ready.
@@ -112,8 +113,12 @@ impl Life {
     /// # Errors
     /// Why no array is opened or made.
     pub fn start(server: &Server, opening: Opening) -> Result<Self, StartError> {
-        let (published, door) = (Published::default(), CurrentDoor::default());
-        let life = Self { core: server.first_core(), published, door };
+        let life = Self {
+            core: server.first_core(),
+            published: Published::default(),
+            door: CurrentDoor::default(),
+            roll: CurrentRoll::default(),
+        };
         let core = life.core.clone();
         opening.units.save_by(move |save| {
             // A core that has ended drops what it is given.
@@ -123,8 +128,8 @@ impl Life {
             });
         });
         let (targets, published) = (server.targets(), life.published.clone());
-        let door = life.door.clone();
-        life.run(move || begin(opening, targets, (published, door)))??;
+        let of_group = (life.door.clone(), life.roll.clone());
+        life.run(move || begin(opening, targets, (published, of_group)))??;
         Ok(life)
     }
 
@@ -173,6 +178,12 @@ impl Life {
     #[must_use]
     pub fn door(&self) -> CurrentDoor {
         self.door.clone()
+    }
+
+    /// The group as the member knows it, for whoever asks other members something.
+    #[must_use]
+    pub fn roll(&self) -> CurrentRoll {
+        self.roll.clone()
     }
 
     /// Ends the part of the group that this member runs, and closes the array. Nobody may use its volumes any more.
@@ -240,7 +251,7 @@ impl Remote {
 async fn begin(
     opening: Opening,
     targets: Targets,
-    (published, door): (Published, CurrentDoor),
+    (published, of_group): (Published, (CurrentDoor, CurrentRoll)),
 ) -> Result<(), StartError> {
     let Opening { mut remembered, make, prefix, units, .. } = opening;
     let Opening { unlisted, given, gives_up_settings, tell, events, found_wrong, .. } = opening;
@@ -271,7 +282,7 @@ async fn begin(
         Places::new(data, damage.into_iter().chain(found_wrong).collect()),
     );
     let limit = CacheLimit::new(make.cache_bytes);
-    let membership = InGroup::read(data, array.info().id, door, events.clone()).await;
+    let membership = InGroup::read(data, array.info().id, of_group, events.clone()).await;
     let rest = (limit, events, membership);
     let member = Rc::new(Member::new(array, serving, (settings, unlisted), known, rest));
     member.take_identity().await;

@@ -40,6 +40,10 @@ pub(crate) enum Mutant {
     LoseDamaged,
     /// Leave it to the next start that the key of secrets is gone.
     LoseKey,
+    /// Give the name of a volume back to the group that a request under way is to use.
+    GiveBackAwaited,
+    /// Take over what is set for the group before the group has what was set here.
+    MirrorBeforeMerge,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MEMBER_MUTANT=NAME`. The array below has a variable of its own, and ends over

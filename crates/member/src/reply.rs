@@ -18,7 +18,7 @@ use target::{
 use crate::access_request::{ChapUsers, PolicyShown, VolumeAccess};
 use crate::destination_request::DestinationShown;
 use crate::group_request::{
-    Admission, GroupShown, JoinTicket, KeptTicket, MemberShown, VolumeOfMember,
+    Admission, GroupShown, JoinTicket, KeptTicket, MemberShown, PoolShown, VolumeOfMember,
 };
 use crate::login_request::{AccountShown, TokenShown};
 use crate::meters::Counted;
@@ -90,6 +90,10 @@ pub enum Answer {
     JoinTickets(Vec<KeptTicket>),
     /// Members.
     Members(Vec<MemberShown>),
+    /// A pool of members.
+    Pool(Box<PoolShown>),
+    /// Pools of members.
+    Pools(Vec<PoolShown>),
     /// Volumes of all members.
     GroupVolumes(Vec<VolumeOfMember>),
     /// All that is set.

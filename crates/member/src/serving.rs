@@ -2,9 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use array::Array;
@@ -12,7 +12,9 @@ use array::api::{Cache, SnapshotAccess, SnapshotInfo, VolumeInfo, VolumeState};
 use group::access::Object;
 use group::words::counted;
 use ring::wait::{Bell, OneshotReceiver, both};
-use target::{Access, ConnectionInfo, TargetError, TargetSpec, Targets, UnitInfo, UnitSpec};
+use target::{
+    Access, ConnectionInfo, RemoteTarget, TargetError, TargetSpec, Targets, UnitInfo, UnitSpec,
+};
 
 use crate::events::{Event, EventLog, Kind, ObjectKind};
 use crate::names::Names;
@@ -99,6 +101,8 @@ pub(crate) struct Serving {
     /// How often [`settle`](Self::settle) has come to its end.
     settles: Cell<u64>,
     settled: Bell,
+    /// The number of the portal group.
+    port_group: Cell<u16>,
     events: EventLog,
 }
 
@@ -121,6 +125,7 @@ impl Serving {
             rules_given: Cell::new(0),
             settles: Cell::new(0),
             settled: Bell::default(),
+            port_group: Cell::new(0),
             events,
         }
     }
@@ -134,9 +139,21 @@ impl Serving {
         self.names.replace(Rc::new(names));
     }
 
-    /// Where hosts find the targets of other members, by name; where no portal is given they are to come back later.
-    pub(crate) fn set_elsewhere(&self, places: BTreeMap<String, Arc<[SocketAddr]>>) {
-        self.targets.set_elsewhere(places);
+    /// Where hosts find the targets of other members, by name, and whom discovery tells of them; where no portal is given
+    /// they are to come back later.
+    pub(crate) fn set_elsewhere(&self, targets: BTreeMap<String, RemoteTarget>) {
+        self.targets.set_elsewhere(targets);
+    }
+
+    /// The number of the portal group that hosts know this member by; 0 before it is set.
+    pub(crate) fn port_group(&self) -> u16 {
+        self.port_group.get()
+    }
+
+    /// Hosts know it by this number from now on.
+    pub(crate) fn set_port_group(&self, number: NonZeroU16) {
+        self.port_group.set(number.get());
+        self.targets.set_port_group(number);
     }
 
     pub(crate) fn targets(&self) -> &Targets {

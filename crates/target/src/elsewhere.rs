@@ -1,5 +1,5 @@
 //! Targets that other servers of a group have: a host that asks for one of them here is told where it is (RFC 7143
-//! §11.13.5, status 0101h).
+//! §11.13.5, status 0101h), and one that discovers is told of them where it may use them (§4.2.7.3, appendix C).
 //!
 //! What a server knows of others may be old, and a host that was sent on does not say so where it comes next. What
 //! becomes of that is bounded:
@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use iscsi::text::IscsiName;
 
+use crate::access::{Access, AccessError, Rules};
 use crate::datamover::Ends;
 use crate::mutants::{self, Mutant};
 
@@ -57,8 +58,41 @@ pub(crate) enum Way {
 #[derive(Debug, Default)]
 pub(crate) struct ServedElsewhere(Mutex<Inner>);
 
-/// Portals by the normalised name of the target that is served there.
-type Places = BTreeMap<String, Arc<[SocketAddr]>>;
+/// A target that another server has.
+#[derive(Clone, Debug)]
+pub struct RemoteTarget {
+    /// Where hosts reach it; nowhere, while it is not known where that is.
+    pub portals: Arc<[SocketAddr]>,
+    /// The number of the portal group of those; 0 if it is not known, and then discovery does not tell of the target.
+    pub portal_group: u16,
+    /// Whom discovery tells of it; `None` for nobody. The server that has it decides who gets in.
+    pub shown_to: Option<ShownTo>,
+}
+
+/// Whom discovery tells of targets that are elsewhere. Clones are the same: one serves all targets that are for the same
+/// hosts.
+#[derive(Clone, Debug)]
+pub struct ShownTo(Arc<Rules>);
+
+impl ShownTo {
+    /// Those that these rules let in, and those that may be let in once they have proved who they are.
+    ///
+    /// # Errors
+    /// [`AccessError`].
+    pub fn new(access: Access) -> Result<Self, AccessError> {
+        Ok(Self(Arc::new(Rules::new(access)?)))
+    }
+}
+
+/// What is known of others, by the normalised names of targets.
+type Places = BTreeMap<String, Place>;
+
+/// Where a target is.
+#[derive(Debug)]
+struct Place {
+    name: IscsiName,
+    remote: RemoteTarget,
+}
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -73,11 +107,12 @@ impl ServedElsewhere {
     }
 
     /// Others serve these from now on, and nothing else. A name that is none nobody can ask for.
-    pub(crate) fn set(&self, places: Places) {
-        let normalised = |(name, portals): (String, Arc<[SocketAddr]>)| {
-            Some((IscsiName::parse(&name).ok()?.as_str().to_owned(), portals))
+    pub(crate) fn set(&self, targets: BTreeMap<String, RemoteTarget>) {
+        let normalised = |(name, remote): (String, RemoteTarget)| {
+            let name = IscsiName::parse(&name).ok()?;
+            Some((name.as_str().to_owned(), Place { name, remote }))
         };
-        let places = places.into_iter().filter_map(normalised).collect();
+        let places = targets.into_iter().filter_map(normalised).collect();
         let before = std::mem::replace(&mut self.inner().places, places);
         // What may be thousands of names is freed while nobody waits for it.
         drop(before);
@@ -93,25 +128,68 @@ impl ServedElsewhere {
         now: Instant,
     ) -> Option<Way> {
         let mut inner = self.inner();
-        let portals = inner.places.get(name)?;
-        let Some(portal) = best(portals, ends.local.ip(), own) else { return Some(Way::Later) };
+        let portals = inner.places.get(name)?.remote.portals.clone();
+        let Some(portal) = best(&portals, ends.local.ip(), own) else { return Some(Way::Later) };
         let may_go = inner.sends.may_send(ends.peer.ip(), name, now);
         let is_sent = may_go || mutants::is(Mutant::SendRound);
         Some(if is_sent { Way::To(portal) } else { Way::Later })
     }
+
+    /// The targets that a host which came to the address `at` is told of, with the portals that it can reach and their
+    /// group: those that `is_shown` by their rules, of this name if there is one. `own` are the portals of this server as
+    /// that host knows them.
+    pub(crate) fn told_of(
+        &self,
+        only: Option<&str>,
+        (at, own): (IpAddr, &[SocketAddr]),
+        is_shown: impl Fn(&Rules) -> bool,
+    ) -> Vec<(IscsiName, Vec<SocketAddr>, u16)> {
+        let inner = self.inner();
+        let of_name = only.into_iter().filter_map(|name| inner.places.get(name));
+        let all = only.is_none().then(|| inner.places.values()).into_iter().flatten();
+        let told = |place: &Place| {
+            let RemoteTarget { portals, portal_group, shown_to: Some(ShownTo(rules)) } =
+                &place.remote
+            else {
+                return None;
+            };
+            let portals: Vec<_> = leading_there(portals, at, own).collect();
+            let is_told = *portal_group != 0 && !portals.is_empty() && is_shown(rules);
+            is_told.then(|| (place.name.clone(), portals, *portal_group))
+        };
+        of_name.chain(all).filter_map(told).collect()
+    }
+
+    /// By which rules targets are shown, each once.
+    pub(crate) fn rules(&self) -> Vec<Arc<Rules>> {
+        let inner = self.inner();
+        let mut rules: BTreeMap<*const Rules, Arc<Rules>> = BTreeMap::new();
+        for ShownTo(shown) in inner.places.values().filter_map(|it| it.remote.shown_to.as_ref()) {
+            rules.entry(Arc::as_ptr(shown)).or_insert_with(|| shown.clone());
+        }
+        rules.into_values().collect()
+    }
+}
+
+/// Those of the portals of another server that lead a host there that came to the address `at`.
+fn leading_there<'a>(
+    portals: &'a [SocketAddr],
+    at: IpAddr,
+    own: &'a [SocketAddr],
+) -> impl Iterator<Item = SocketAddr> + 'a {
+    let at = at.to_canonical();
+    let plain = |portal: &SocketAddr| SocketAddr::new(portal.ip().to_canonical(), portal.port());
+    portals.iter().map(plain).filter(move |portal| {
+        means_one_place(portal.ip(), at) && portal.port() != 0 && !own.contains(portal)
+    })
 }
 
 /// Of the portals of another server the one to which a host that came to the address `at` has the best way: the address
 /// that has the most bits in common with that one, from the first on, so that it lies in the same network if one does,
 /// and at least in the same family if one does. Among equals the first.
 fn best(portals: &[SocketAddr], at: IpAddr, own: &[SocketAddr]) -> Option<SocketAddr> {
-    let at = at.to_canonical();
-    let plain = |portal: &SocketAddr| SocketAddr::new(portal.ip().to_canonical(), portal.port());
-    let leads_there = |portal: &SocketAddr| {
-        means_one_place(portal.ip(), at) && portal.port() != 0 && !own.contains(portal)
-    };
-    let there = portals.iter().map(plain).filter(leads_there);
-    there.min_by_key(|portal| Reverse(bits_in_common(portal.ip(), at)))
+    let in_common = |portal: &SocketAddr| Reverse(bits_in_common(portal.ip(), at.to_canonical()));
+    leading_there(portals, at, own).min_by_key(in_common)
 }
 
 /// Whether an address is the same server for a host that came to `at` as for whoever has it. A loopback address is that

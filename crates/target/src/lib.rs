@@ -56,6 +56,7 @@ pub use audit::{
 };
 pub use config::{Config, Elsewhere, Limits, Redirect, TargetSpec, UnitSpec};
 pub use doors::GIVING_WAY_MAX;
+pub use elsewhere::{RemoteTarget, ShownTo};
 pub use figures::{UnitFigures, WorkFigures};
 pub use portal::REFUSALS_MAX;
 pub use scsi::reservation::{REGISTRATIONS_MAX, RegistrantInfo, ReservationType, ReservationsInfo};

@@ -70,6 +70,7 @@ impl Shared {
         let mut all = vec![self.rules.clone()];
         let own = self.targets.served().into_iter().map(|target| target.rules());
         all.extend(own.filter(|rules| !Arc::ptr_eq(rules, &self.rules)));
+        all.extend(self.elsewhere.rules());
         all
     }
 
@@ -77,6 +78,7 @@ impl Shared {
     pub(crate) fn chap(&self) -> Vec<Arc<ChapPolicy>> {
         let mut all = vec![self.rules.chap().clone(), self.known_users().clone()];
         all.extend(self.targets.served().into_iter().map(|target| target.rules().chap().clone()));
+        all.extend(self.elsewhere.rules().into_iter().map(|rules| rules.chap().clone()));
         all
     }
 

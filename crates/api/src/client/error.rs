@@ -42,6 +42,11 @@ pub enum ClientError {
     /// What should be a token holds what cannot be sent.
     #[error("the token cannot be one: it holds more than letters, digits and '_'")]
     Token,
+    /// What should be the name of a member holds what cannot be sent.
+    #[error(
+        "the name of the member cannot be one: it holds more than letters, digits, '-', '.' and '_'"
+    )]
+    Member,
     /// It hung up.
     #[error("the member at '{0}' ended before it had answered")]
     Ended(String),

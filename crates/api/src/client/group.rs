@@ -5,8 +5,8 @@ use axum::http::Method;
 use super::http::Sent;
 use super::{Client, Result, path};
 use crate::types::{
-    CreatedJoinToken, Group, GroupChange, GroupVolume, JoinGroup, JoinToken, Member, NewGroup,
-    NewJoinToken,
+    CreatedJoinToken, Group, GroupChange, GroupVolume, JoinGroup, JoinToken, Member, MemberChange,
+    NewGroup, NewJoinToken, NewPool, Pool, PoolMerge, ShareSettings,
 };
 
 impl Client {
@@ -63,6 +63,43 @@ impl Client {
     /// One member of its group.
     pub fn member(&self, name: &str) -> Result<Member> {
         self.get(&path(["members", name]))
+    }
+
+    /// Puts a member of its group into another pool.
+    pub fn move_member(&self, name: &str, pool: &str) -> Result<Member> {
+        let change = MemberChange { pool: pool.to_owned() };
+        self.send(Method::PATCH, &path(["members", name]), &change)
+    }
+
+    /// Has it share the settings of its group; with `replace` its own go where they differ.
+    pub fn share_settings(&self, replace: bool) -> Result<Group> {
+        self.send(Method::POST, "/v1/group/share", &ShareSettings { replace })
+    }
+
+    /// The pools of its group.
+    pub fn pools(&self) -> Result<Vec<Pool>> {
+        self.list("/v1/pools")
+    }
+
+    /// One pool of its group.
+    pub fn pool(&self, name: &str) -> Result<Pool> {
+        self.get(&path(["pools", name]))
+    }
+
+    /// Makes a pool in its group.
+    pub fn create_pool(&self, name: &str) -> Result<Pool> {
+        self.send(Method::POST, "/v1/pools", &NewPool { name: name.to_owned() })
+    }
+
+    /// Deletes a pool of its group that has no members.
+    pub fn delete_pool(&self, name: &str) -> Result<()> {
+        self.call(&Sent::new(Method::DELETE, &path(["pools", name]))).map(drop)
+    }
+
+    /// Puts the members of a pool into another one, and deletes it.
+    pub fn merge_pool(&self, from: &str, into: &str) -> Result<Pool> {
+        let merge = PoolMerge { into: into.to_owned() };
+        self.send(Method::POST, &path(["pools", from, "merge"]), &merge)
     }
 
     /// Lets a member of its group go, which keeps its volumes.

@@ -79,7 +79,8 @@ impl Client {
             }
             Ok(true)
         };
-        events::follow(&self.way, &Sent::new(Method::GET, &path), &mut each).map(drop)
+        let sent = self.addressed(&Sent::new(Method::GET, &path));
+        events::follow(&self.way, &sent, &mut each).map(drop)
     }
 
     /// Who did what, oldest first; `done` leaves what was done, or what was refused or failed.

@@ -6,8 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, IF_MATCH, LINK};
-use axum::http::{Method, Request, Response};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, HeaderName, IF_MATCH, LINK};
+use axum::http::{HeaderValue, Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
@@ -17,26 +17,30 @@ use tokio::time::timeout;
 use super::error::{ClientError, SILENCE};
 use super::printed::printed;
 use super::way::Way;
+use crate::headers::{HERE, MEMBER, MEMBERS_MISSING};
 use crate::problem::Problem;
 
 /// How long an answer is waited for before the member is asked whether it is there.
 const PROBE_AFTER: Duration = Duration::from_secs(5);
 
-/// What is asked for that: it goes to the core of the member, as other requests do.
+/// What is asked for that: it goes to the core of the member, as other requests do. It is asked of that member alone.
 const PROBE: &str = "/v1/jobs";
 
 /// What is to be asked. It is not printed: the body may hold a secret.
+#[derive(Clone)]
 pub(super) struct Sent {
     pub(super) method: Method,
     pub(super) path: String,
     pub(super) body: Option<Vec<u8>>,
     /// The tag that what is changed must have.
     pub(super) tag: Option<String>,
+    /// The member of the group that it is for, where that is not left to the group.
+    pub(super) member: Option<String>,
 }
 
 impl Sent {
     pub(super) fn new(method: Method, path: &str) -> Self {
-        Self { method, path: path.to_owned(), body: None, tag: None }
+        Self { method, path: path.to_owned(), body: None, tag: None, member: None }
     }
 }
 
@@ -48,6 +52,10 @@ pub(super) struct Reply {
     pub(super) next: Option<String>,
     /// Its tag.
     pub(super) tag: Option<String>,
+    /// The member that it is from, where that is in a group.
+    pub(super) member: Option<String>,
+    /// The members of which nothing is in a list.
+    pub(super) missing: Vec<String>,
 }
 
 /// Asks and waits.
@@ -56,9 +64,11 @@ pub(super) fn call(way: &Way, sent: &Sent) -> Result<Reply, ClientError> {
         let asked = async {
             let response = good(way, begin(way, sent).await?).await?;
             let next = next_page(&response);
-            let tag = response.headers().get(ETAG).and_then(|tag| tag.to_str().ok());
-            let tag = tag.map(str::to_owned);
-            Ok(Reply { body: collected(way, response).await?, next, tag })
+            let [tag, member, missing] =
+                [ETAG, MEMBER, MEMBERS_MISSING].map(|name| word(&response, &name));
+            let missing = missing.iter().flat_map(|all| all.split(',')).map(str::trim);
+            let missing = missing.map(str::to_owned).collect();
+            Ok(Reply { body: collected(way, response).await?, next, tag, member, missing })
         };
         while_alive(way, asked).await
     })
@@ -91,6 +101,10 @@ pub(super) async fn begin(way: &Way, sent: &Sent) -> Result<Response<Incoming>, 
     if let Some(tag) = &sent.tag {
         request = request.header(IF_MATCH, tag);
     }
+    if let Some(member) = &sent.member {
+        let name = HeaderValue::try_from(member).map_err(|_| ClientError::Member)?;
+        request = request.header(MEMBER, name);
+    }
     let body = Full::new(Bytes::from(sent.body.clone().unwrap_or_default()));
     let request =
         request.body(body).map_err(|error| ClientError::strange(way, &error.to_string()))?;
@@ -117,6 +131,12 @@ pub(super) async fn good(
 async fn collected(way: &Way, response: Response<Incoming>) -> Result<Bytes, ClientError> {
     let body = response.into_body().collect().await;
     Ok(body.map_err(|error| ClientError::hearing(way, &error))?.to_bytes())
+}
+
+/// What a header holds, if that is visible ASCII.
+fn word(response: &Response<Incoming>, name: &HeaderName) -> Option<String> {
+    let value = response.headers().get(name).and_then(|value| value.to_str().ok());
+    value.map(str::to_owned)
 }
 
 /// `</v1/volumes?page=...>; rel="next"`, as the server writes it.
@@ -149,7 +169,8 @@ pub(super) async fn while_alive<T>(
 
 /// Whatever is answered is a sign of life; one that has ended is told of by the connection that waits.
 async fn probe(way: &Way) {
-    drop(begin(way, &Sent::new(Method::GET, PROBE)).await);
+    let probe = Sent { member: Some(HERE.to_owned()), ..Sent::new(Method::GET, PROBE) };
+    drop(begin(way, &probe).await);
 }
 
 /// How long a member that listens may take to say anything.
@@ -160,7 +181,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[must_use]
 pub fn is_taken(path: &Path) -> bool {
     let Ok(mut stream) = UnixStream::connect(path) else { return false };
-    let request = format!("GET {PROBE} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    let request = format!(
+        "GET {PROBE} HTTP/1.1\r\nhost: localhost\r\n{MEMBER}: {HERE}\r\nconnection: close\r\n\r\n"
+    );
     let asked = stream.set_read_timeout(Some(PATIENCE)).is_ok()
         && stream.write_all(request.as_bytes()).is_ok();
     if !asked {

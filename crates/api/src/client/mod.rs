@@ -7,17 +7,21 @@ mod events;
 mod group;
 mod happened;
 mod http;
+mod paths;
 mod printed;
 mod reservations;
 mod trust;
 mod way;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::http::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub use crate::headers::{ALL_OTHERS, HERE};
 use crate::problem::Code;
 use crate::types::{
     Access, Account, AccountChange, Array, ArrayChange, ChapUsers, Clone as NewClone,
@@ -33,6 +37,8 @@ pub use error::{ClientError, SILENCE};
 pub use happened::{Since, WhichEvents};
 pub use http::is_taken;
 use http::{Reply, Sent};
+pub(crate) use paths::encoded;
+use paths::{path, with_query};
 use printed::printed;
 pub use trust::{Fingerprint, FingerprintError, Trust};
 use way::Way;
@@ -42,9 +48,21 @@ pub use way::{Remote, ServerUrl, UrlError};
 pub type Progress<'a> = &'a mut dyn FnMut(&[Job]);
 
 /// The way to a running member. Each call is a connection of its own; what was asked for goes on without it.
+///
+/// In a group a call means all of it, whichever member is asked, unless it is [`on`](Self::on) one.
 #[derive(Debug)]
 pub struct Client {
-    way: Way,
+    way: Arc<Way>,
+    /// The member that all calls are for.
+    on: Option<String>,
+    heard: Mutex<Heard>,
+}
+
+/// What was heard of the members of a group besides answers.
+#[derive(Debug, Default)]
+struct Heard {
+    answered_by: Option<String>,
+    missing: BTreeSet<String>,
 }
 
 /// How often a list is begun.
@@ -56,7 +74,7 @@ impl Client {
     /// To the member that answers at `socket`.
     #[must_use]
     pub fn new(socket: PathBuf) -> Self {
-        Self { way: Way::Socket(socket) }
+        Self::by(Arc::new(Way::Socket(socket)))
     }
 
     /// To a member over TLS.
@@ -64,7 +82,36 @@ impl Client {
     /// # Errors
     /// There is nothing to check its certificate by, or the token cannot be one.
     pub fn remote(remote: Remote) -> Result<Self> {
-        Ok(Self { way: Way::remote(remote)? })
+        Ok(Self::by(Arc::new(Way::remote(remote)?)))
+    }
+
+    fn by(way: Arc<Way>) -> Self {
+        Self { way, on: None, heard: Mutex::default() }
+    }
+
+    /// The same for one member of the group alone, which the one that is asked sends all calls on to: the one of this
+    /// name, or again for the group. `@here` is the one that is asked.
+    #[must_use]
+    pub fn on(&self, member: Option<String>) -> Self {
+        Self { on: member, ..Self::by(self.way.clone()) }
+    }
+
+    /// The member that the last call was answered by, where that is in a group: who waits for what it has begun asks
+    /// [`on`](Self::on) it.
+    #[must_use]
+    pub fn answered_by(&self) -> Option<String> {
+        self.heard().answered_by.clone()
+    }
+
+    /// The members of which nothing was in the last list, as they were away or did not answer.
+    #[must_use]
+    pub fn members_missing(&self) -> Vec<String> {
+        self.heard().missing.iter().cloned().collect()
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        // Each change is one assignment, or a name more.
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All volumes, those in the recycle bin too.
@@ -258,8 +305,8 @@ impl Client {
     /// Changes what is set, if it has this tag.
     pub fn change_configuration(&self, change: &ConfigurationChange, tag: String) -> Result<()> {
         let sent = Sent::new(Method::PATCH, "/v1/configuration");
-        let sent = Sent { body: Some(serde_json::to_vec(change)?), tag: Some(tag), ..sent };
-        self.call(&sent).map(drop)
+        let body = Some(serde_json::to_vec(change)?);
+        self.call(&Sent { body, tag: Some(tag), ..sent }).map(drop)
     }
 
     /// Where the member is managed from afar.
@@ -448,6 +495,7 @@ impl Client {
     }
 
     fn pages<P: DeserializeOwned>(&self, path: &str, join: &impl Fn(&mut P, P)) -> Result<P> {
+        self.heard().missing.clear();
         let first = self.call(&Sent::new(Method::GET, path))?;
         let (mut all, mut next) = (self.read(&first.body)?, first.next);
         while let Some(path) = next {
@@ -487,7 +535,17 @@ impl Client {
     }
 
     fn call(&self, sent: &Sent) -> Result<Reply> {
-        http::call(&self.way, sent)
+        let reply = http::call(&self.way, &self.addressed(sent))?;
+        let mut heard = self.heard();
+        heard.answered_by.clone_from(&reply.member);
+        heard.missing.extend(reply.missing.iter().cloned());
+        drop(heard);
+        Ok(reply)
+    }
+
+    /// A request for the member that all are for.
+    fn addressed(&self, sent: &Sent) -> Sent {
+        Sent { member: self.on.clone(), ..sent.clone() }
     }
 
     /// Follows work to its end, and gives what the last event holds.
@@ -499,7 +557,8 @@ impl Client {
             // Others are of a later version.
             Ok(true)
         };
-        events::follow(&self.way, &Sent::new(Method::GET, path), &mut hear)
+        let sent = self.addressed(&Sent::new(Method::GET, path));
+        events::follow(&self.way, &sent, &mut hear)
     }
 
     fn read<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T> {
@@ -508,43 +567,5 @@ impl Client {
 
     fn strange(&self, what: &str) -> ClientError {
         ClientError::strange(&self.way, what)
-    }
-}
-
-/// A path of these words, whatever they hold.
-fn path<const N: usize>(words: [&str; N]) -> String {
-    words.iter().fold("/v1".to_owned(), |path, word| format!("{path}/{}", encoded(word)))
-}
-
-/// With the words that there are.
-fn with_query(path: &str, words: &[(&str, Option<&str>)]) -> String {
-    let words = words.iter().filter_map(|(key, word)| Some((key, (*word)?)));
-    let words: Vec<String> = words.map(|(key, word)| format!("{key}={}", encoded(word))).collect();
-    if words.is_empty() { path.to_owned() } else { format!("{path}?{}", words.join("&")) }
-}
-
-/// A word as a URI can hold it (RFC 3986 2.1).
-fn encoded(word: &str) -> String {
-    let mut text = String::new();
-    for byte in word.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                text.push(byte.into());
-            }
-            _ => text.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_travel_whatever_they_hold() {
-        assert_eq!(path(["volumes", "a:b c/d"]), "/v1/volumes/a%3Ab%20c%2Fd");
-        assert_eq!(with_query("/v1/x", &[("a", None), ("b", Some("#ä"))]), "/v1/x?b=%23%C3%A4");
-        assert_eq!(with_query("/v1/x", &[("a", None)]), "/v1/x");
     }
 }

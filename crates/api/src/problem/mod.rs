@@ -170,6 +170,8 @@ codes! {
     NoGroup = "no-group", NOT_FOUND;
     /// There is no such member of the group
     NoSuchMember = "no-such-member", NOT_FOUND;
+    /// There is no such pool of the group
+    NoSuchPool = "no-such-pool", NOT_FOUND;
     /// There is no such run
     NoSuchRun = "no-such-run", NOT_FOUND;
     /// The name is taken
@@ -196,6 +198,8 @@ codes! {
     OtherVersion = "other-version", CONFLICT;
     /// The clocks of two members are too far apart
     ClockOff = "clock-off", CONFLICT;
+    /// It is about things of several members at once
+    SeveralMembers = "several-members", CONFLICT;
     /// There is not enough space
     NoSpace = "no-space", INSUFFICIENT_STORAGE;
     /// The change was made, but hosts do not get in

@@ -27,6 +27,7 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         RequestError::BinHolds { source, .. } => code_of(source),
         RequestError::Unfinished { source, .. } => code_of(source),
         RequestError::NotTakenBack { refusal, .. } => code_of(refusal),
+        RequestError::HalfSet { source, .. } => code_of(source),
         RequestError::NoSuchPolicy(_) => Code::NoSuchPolicy,
         RequestError::Spec(_)
         | RequestError::CacheMemory(_)
@@ -46,6 +47,8 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         | RequestError::HostsLoggedIn { .. }
         | RequestError::SeveralHosts { .. }
         | RequestError::SnapshotInUse { .. }
+        | RequestError::UsedByMember { .. }
+        | RequestError::NamedAlready { .. }
         | RequestError::DiskIsMember(_) => Code::InUse,
         RequestError::SameTarget { .. }
         | RequestError::TargetInUse { .. }
@@ -96,7 +99,11 @@ fn of_kept(error: &KeptError) -> Code {
         KeptError::NoRoom { .. } | KeptError::Full => Code::NoSpace,
         KeptError::NameTaken => Code::NameTaken,
         KeptError::Stopping => Code::Stopping,
-        KeptError::NotAvailable(_) => Code::Unavailable,
+        KeptError::NotAvailable(_)
+        | KeptError::GroupSilent(_)
+        | KeptError::GroupUnknown(_)
+        | KeptError::NotTakenOver(_)
+        | KeptError::NoGroupKnown(_) => Code::Unavailable,
         KeptError::NotMade(_) => Code::Failed,
     }
 }
@@ -125,11 +132,13 @@ fn of_settings(error: &SettingsError) -> Code {
 fn of_group(error: &GroupError) -> Code {
     match error {
         GroupError::Membership(error) => of_membership(error),
+        GroupError::Settings(error) => of_kept(error),
         GroupError::NotTakenBack { refusal, .. } => of_group(refusal),
         GroupError::NotInGroup => Code::NoGroup,
-        GroupError::AlreadyIn(_) | GroupError::Leaving | GroupError::NobodyLeft { .. } => {
-            Code::WrongState
-        }
+        GroupError::AlreadyIn(_)
+        | GroupError::Leaving
+        | GroupError::NobodyLeft { .. }
+        | GroupError::SettingsDiffer(_) => Code::WrongState,
         GroupError::Listen { source, .. } => match source.kind() {
             ErrorKind::AddrInUse => Code::InUse,
             // The machine has no such address, or may not listen there.
@@ -138,6 +147,7 @@ fn of_group(error: &GroupError) -> Code {
         GroupError::Cluster(_)
         | GroupError::Broken(_)
         | GroupError::NotReached(_)
+        | GroupError::NamesNotPromised(_)
         | GroupError::StoreSilent { .. } => Code::Unavailable,
         GroupError::Pki(_)
         | GroupError::Random(_)
@@ -153,17 +163,24 @@ fn of_membership(error: &MembershipError) -> Code {
         MembershipError::Token => Code::TicketRefused,
         MembershipError::Clock { .. } => Code::ClockOff,
         MembershipError::Version { .. } => Code::OtherVersion,
-        MembershipError::NameTaken(_) => Code::NameTaken,
+        MembershipError::NameTaken(_)
+        | MembershipError::PoolTaken(_)
+        | MembershipError::VolumeNameTaken { .. } => Code::NameTaken,
         MembershipError::ArrayKnown { .. } | MembershipError::GroupExists(_) => Code::AlreadyThere,
-        MembershipError::AddressTaken { .. } => Code::InUse,
-        MembershipError::Full | MembershipError::NumbersUsedUp | MembershipError::TooManyTokens => {
-            Code::LimitReached
-        }
+        MembershipError::AddressTaken { .. } | MembershipError::PoolNotEmpty { .. } => Code::InUse,
+        MembershipError::Full
+        | MembershipError::NumbersUsedUp
+        | MembershipError::TooManyTokens
+        | MembershipError::TooManyPools => Code::LimitReached,
         MembershipError::Name(_)
         | MembershipError::Address(_)
         | MembershipError::Port(_)
         | MembershipError::Applicant(_)
+        | MembershipError::VolumeName(_)
+        | MembershipError::DefaultPool
+        | MembershipError::SamePool(_)
         | MembershipError::Lifetime => Code::Invalid,
+        MembershipError::NoSuchPool(_) => Code::NoSuchPool,
         MembershipError::NoSuchToken(_) => Code::NoSuchToken,
         MembershipError::NoSuchMember(_) => Code::NoSuchMember,
         MembershipError::LastMember(_)
@@ -316,6 +333,13 @@ mod tests {
             (MembershipError::Full.into(), Code::LimitReached, 409),
             (MembershipError::Clock { seconds: 61, is_ahead: true }.into(), Code::ClockOff, 409),
             (MembershipError::Contended.into(), Code::TooBusy, 503),
+            (MembershipError::NoSuchPool("ssd".into()).into(), Code::NoSuchPool, 404),
+            (MembershipError::PoolTaken("ssd".into()).into(), Code::NameTaken, 409),
+            (MembershipError::TooManyPools.into(), Code::LimitReached, 409),
+            (MembershipError::DefaultPool.into(), Code::Invalid, 422),
+            (GroupError::NamesNotPromised("x".into()), Code::Unavailable, 503),
+            (GroupError::SettingsDiffer(vec!["policy 'esx'".into()]), Code::WrongState, 409),
+            (KeptError::GroupSilent("x".into()).into(), Code::Unavailable, 503),
         ];
         for (error, code, status) in cases {
             let error = RequestError::from(error);

@@ -5,7 +5,6 @@
 //! ([`roles`]). Changes are written to the log and the audit log, with who asked for them, and so
 //! is who was refused.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,6 +23,7 @@ use member::printable::printable;
 use super::app::App;
 use super::body;
 use super::callers::Seat;
+use super::carry::AnsweredBy;
 use super::connections::put_out;
 use super::held::UntilRevoked;
 use super::idempotency::Repeated;
@@ -33,44 +33,7 @@ use super::peer::Peer;
 use super::roles;
 use crate::problem::{Code, Problem};
 
-/// Who asks.
-#[derive(Debug, Clone)]
-pub(super) struct Caller {
-    peer: Peer,
-    /// Who has logged in; nobody has to at the socket.
-    login: Option<Login>,
-}
-
-impl Caller {
-    /// Whether it is asked at the control socket.
-    pub(super) const fn is_local(&self) -> bool {
-        matches!(self.peer, Peer::Process { .. })
-    }
-
-    /// What tells one that asks from another, whatever connection it uses.
-    pub(super) fn owner(&self) -> String {
-        match (&self.login, self.peer) {
-            (Some(login), _) => login.identity(),
-            (None, Peer::Process { uid, .. }) => format!("user {uid}"),
-            (None, Peer::Remote(_)) => self.peer.to_string(),
-        }
-    }
-
-    /// As the audit log has it.
-    fn actor(&self) -> Actor {
-        let login = self.login.as_ref().map(Login::to_string);
-        Actor { account: login, ..self.peer.actor() }
-    }
-}
-
-impl fmt::Display for Caller {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.login {
-            Some(login) => write!(f, "{login} from {}", self.peer),
-            None => self.peer.fmt(f),
-        }
-    }
-}
+pub(super) use super::caller::Caller;
 
 /// Lets in who may ask, and notes what was changed, by whom and how it ended.
 pub(super) async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
@@ -78,33 +41,52 @@ pub(super) async fn admit(State(app): State<Arc<App>>, request: Request, next: N
         return problem.into_response();
     }
     let least = least_role(&request);
-    let (caller, mut request) = match let_in(&app, request, least).await {
+    let (caller, request) = match let_in(&app, request, least).await {
         Ok(let_in) => let_in,
         Err(problem) => return problem.into_response(),
     };
-    request.extensions_mut().insert(caller.clone());
-    let has_route = request.extensions().get::<MatchedPath>().is_some();
-    let response = if has_route && is_change(request.method()) {
-        let noted = Noted::new(&caller, &request, app.logs.audit.clone());
-        // To its end, also when nobody waits any more: how it ends is noted.
-        let work = tokio::spawn(async move {
-            let response = next.run(request).await;
-            let is_repeated = response.extensions().get::<Repeated>().is_some();
-            noted.ended(response.status(), is_repeated);
-            response
-        });
-        let ended = Problem::new(Code::Failed, "the change ended without a result");
-        work.await.unwrap_or_else(|_| ended.into_response())
-    } else {
-        next.run(request).await
-    };
-    match caller.login {
-        Some(login) if is_stream(response.headers()) => match app.follows_from_afar(&login) {
-            Ok(place) => response.map(|body| UntilRevoked::body(body, app, (login, least), place)),
+    let response = run(&app, &caller, request, next).await;
+    match caller.login() {
+        Some(login) if is_stream(response.headers()) => match app.follows_from_afar(login) {
+            Ok(place) => {
+                let login = login.clone();
+                let end = move |app: &App| why_no_more(app, &login, least);
+                response.map(|body| UntilRevoked::body(body, app, end, place))
+            }
             Err(problem) => problem.into_response(),
         },
         _ => response,
     }
+}
+
+/// Has done what one asks for who was let in; a change is noted.
+pub(super) async fn run(app: &App, caller: &Caller, mut request: Request, next: Next) -> Response {
+    request.extensions_mut().insert(caller.clone());
+    let has_route = request.extensions().get::<MatchedPath>().is_some();
+    if !has_route || !is_change(request.method()) {
+        return next.run(request).await;
+    }
+    let noted = Noted::new(caller, &request, app.logs.audit.clone());
+    // To its end, also when nobody waits any more: how it ends is noted.
+    let work = tokio::spawn(async move {
+        let response = next.run(request).await;
+        noted.ended(&response);
+        response
+    });
+    let ended = Problem::new(Code::Failed, "the change ended without a result");
+    work.await.unwrap_or_else(|_| ended.into_response())
+}
+
+/// Why a stream may not be followed any more by this login, which needs this role.
+fn why_no_more(app: &App, login: &Login, least: Role) -> Option<Problem> {
+    let logins = match app.logins() {
+        Ok(logins) => logins,
+        Err(problem) => return Some(problem),
+    };
+    login.role(&logins).is_none_or(|role| role < least).then(|| {
+        let sentence = format!("{login} may not follow this any more: log in again");
+        Problem::new(Code::NotLoggedIn, sentence)
+    })
 }
 
 /// Who asks, with the request to go on with. Who is refused is in the audit log.
@@ -156,7 +138,7 @@ async fn still_admitted(
 ) -> Result<(Caller, Request), Problem> {
     let (mut parts, mut sent) = request.into_parts();
     let seat = parts.extensions.remove::<Arc<Seat>>();
-    let Some(login) = &caller.login else {
+    let Some(login) = caller.login().cloned() else {
         return Ok((caller, Request::from_parts(parts, sent)));
     };
     let has_route = parts.extensions.get::<MatchedPath>().is_some();
@@ -180,18 +162,18 @@ async fn still_admitted(
     Ok((caller, Request::from_parts(parts, sent)))
 }
 
-fn is_change(method: &Method) -> bool {
+pub(super) fn is_change(method: &Method) -> bool {
     ![Method::GET, Method::HEAD].contains(method)
 }
 
-fn is_stream(headers: &HeaderMap) -> bool {
+pub(super) fn is_stream(headers: &HeaderMap) -> bool {
     headers
         .get(CONTENT_TYPE)
         .is_some_and(|media| media.as_bytes().starts_with(b"text/event-stream"))
 }
 
 /// The least role that a request needs. Where there is nothing, anybody who has logged in may hear so.
-fn least_role(request: &Request) -> Role {
+pub(super) fn least_role(request: &Request) -> Role {
     let path = request.extensions().get::<MatchedPath>();
     path.map_or(Role::ReadOnly, |path| roles::least(request.method(), path.as_str()))
 }
@@ -204,7 +186,14 @@ async fn identify(
     least: Role,
 ) -> Result<Caller, Problem> {
     let peer = peer.ok_or_else(|| Problem::new(Code::Failed, "nobody knows who asks"))?;
-    let Peer::Remote(from) = peer else { return Ok(Caller { peer, login: None }) };
+    let from = match peer {
+        Peer::Process { .. } => return Ok(Caller::at_socket(peer)),
+        Peer::Remote(from) => from,
+        Peer::Member { .. } => {
+            let sentence = "a member asks where members do not";
+            return Err(Problem::new(Code::Failed, sentence));
+        }
+    };
     let logins = app.logins()?;
     let (login, role) = app.doorkeeper.identify(&logins, from, headers).await?;
     if let Some(name) = app.doorkeeper.to_note(&logins, &login) {
@@ -222,7 +211,7 @@ async fn identify(
         return Err(Problem::new(Code::Forbidden, sentence));
     }
     check_origin(method, headers)?;
-    Ok(Caller { peer, login: Some(login) })
+    Ok(Caller::logged_in(peer, login, role))
 }
 
 /// Refuses changes that a page of another origin has a browser send, which may know a password.
@@ -247,6 +236,8 @@ struct Noted {
     status: Option<StatusCode>,
     /// Nothing was done, and it was noted when it was.
     is_repeated: bool,
+    /// The other member that has answered, if one has.
+    answered_by: Option<AnsweredBy>,
     change: Change,
     audit: AuditLog,
 }
@@ -256,7 +247,7 @@ impl Noted {
         let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
         let change = Change {
             who: caller.actor(),
-            from: caller.peer.place(),
+            from: caller.place(),
             operation: format!("{} {route}", request.method()).trim_end().to_owned(),
             path: request.uri().path().to_owned(),
             done: false,
@@ -264,12 +255,21 @@ impl Noted {
         };
         let path = printable(request.uri().path());
         let what = format!("{caller}: {} {path}", request.method());
-        Self { what, begun: Instant::now(), status: None, is_repeated: false, change, audit }
+        Self {
+            what,
+            begun: Instant::now(),
+            status: None,
+            is_repeated: false,
+            answered_by: None,
+            change,
+            audit,
+        }
     }
 
-    fn ended(mut self, status: StatusCode, is_repeated: bool) {
-        self.status = Some(status);
-        self.is_repeated = is_repeated;
+    fn ended(mut self, response: &Response) {
+        self.status = Some(response.status());
+        self.is_repeated = response.extensions().get::<Repeated>().is_some();
+        self.answered_by = response.extensions().get::<AnsweredBy>().cloned();
     }
 }
 
@@ -282,6 +282,10 @@ impl Drop for Noted {
         let outcome = match self.status {
             Some(status) => format!("{} after {ms} ms", status.as_u16()),
             None => format!("it has no end after {ms} ms"),
+        };
+        let outcome = match &self.answered_by {
+            Some(AnsweredBy(member)) => format!("{outcome} by member '{member}'"),
+            None => outcome,
         };
         tracing::info!("{what}: {outcome}");
         let done = self.status.is_some_and(|status| status.is_success());

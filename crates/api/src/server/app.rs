@@ -8,17 +8,21 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use array::api::JobInfo;
 use group::accounts::Logins;
 use member::events::Kind;
-use member::{Answer, Asker, CurrentDestinations, Logs, Request, RequestError, Wish, events};
+use member::{
+    Answer, Asker, CurrentDestinations, CurrentDoor, CurrentRoll, Logs, Request, RequestError,
+    Wish, events,
+};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, RwLock, Semaphore, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
+use super::carry::{Lines, Whereabouts};
 use super::followers::{Followers, Following};
 use super::idempotency::Remembered;
 use super::login::{Doorkeeper, Login};
 use super::pace::Paces;
 use super::runs::Runs;
 use super::tags::{Family, Kept, Tag};
-use super::walks::{WALKS_MAX, Walks};
+use super::walks::{WALKS_MAX, WALKS_OF_OWNER_MAX, Walking, Walks};
 use super::{Config, Identity};
 use crate::problem::{Code, Problem, code_of};
 use crate::types::{Event, Interface, OfAnswer};
@@ -28,6 +32,14 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// How soon after one began the next one takes its place: each makes disks write down what they hold.
 const WALK_REST: Duration = Duration::from_millis(100);
+
+/// Lists of the whole group that are put together at once, each of which keeps what all members have of a kind, and of
+/// these those of one that asks.
+const GATHERINGS_MAX: usize = 4;
+const GATHERINGS_OF_OWNER_MAX: usize = 2;
+
+/// How long one waits for a place among these: several times what one takes whose members all answer late.
+const GATHERING_WAIT: Duration = Duration::from_secs(30);
 
 /// Who is asked.
 pub trait Ask: Send + Sync + 'static {
@@ -96,6 +108,7 @@ pub(super) struct App {
     pub(super) identity: Option<Identity>,
     started: SystemTime,
     walks: Arc<Walks>,
+    gatherings: Arc<Walks>,
     streams: Arc<Semaphore>,
     /// Of these, those of who asks from afar: the socket keeps the rest.
     from_afar: Arc<Followers>,
@@ -111,6 +124,14 @@ pub(super) struct App {
     pub(super) tests: Paces,
     /// Held while the member joins a group: it joins one.
     pub(super) joining: Arc<Mutex<()>>,
+    /// The members of the group, as this one knows them now.
+    pub(super) roll: CurrentRoll,
+    /// The door of members, which is there as long as this one is in a group.
+    door: CurrentDoor,
+    /// Where in the group is what was made a moment ago.
+    pub(super) whereabouts: Whereabouts,
+    /// What is under way to them.
+    pub(super) lines: Lines,
 }
 
 impl fmt::Debug for App {
@@ -138,7 +159,8 @@ impl App {
             interface,
             identity: None,
             started: SystemTime::now(),
-            walks: Walks::new(),
+            walks: Walks::new(WALKS_MAX, WALKS_OF_OWNER_MAX),
+            gatherings: Walks::new(GATHERINGS_MAX, GATHERINGS_OF_OWNER_MAX),
             streams: Arc::new(Semaphore::new(streams_max)),
             from_afar: Followers::new(streams_max.div_ceil(2)),
             logs: config.logs.clone(),
@@ -148,6 +170,10 @@ impl App {
             sender: config.notifications.sender.clone(),
             tests: Paces::new(TESTS_MAX, TESTS_TIME),
             joining: Arc::default(),
+            roll: config.roll.clone(),
+            door: config.door.clone(),
+            whereabouts: Whereabouts::default(),
+            lines: Lines::default(),
         }
     }
 
@@ -177,6 +203,11 @@ impl App {
             }
         };
         self.logs.events.tell(events::Event::of_member(event.0, event.1));
+    }
+
+    /// Whether the member is in a group of which it has heard nothing since it was started.
+    pub(super) fn is_deaf(&self) -> bool {
+        self.roll.now().is_none() && self.door.now().is_some()
     }
 
     /// Who may ask from afar, as it is set now.
@@ -259,6 +290,12 @@ impl App {
         }
     }
 
+    /// A place for one more list of the whole group, for as long as it is put together.
+    pub(super) async fn gathers(&self, owner: String) -> Result<Walking, Problem> {
+        let place = timeout(GATHERING_WAIT, self.gatherings.enter(owner)).await;
+        place.map_err(|_| too_many_gather())?.ok_or_else(stopping)
+    }
+
     /// Has something of one family changed, if it is as `tag` says: no other change of the family comes
     /// between the look and the change. What was begun is ended also when nobody waits any more.
     pub(super) async fn change<T: OfAnswer + Send + 'static>(
@@ -298,6 +335,11 @@ impl App {
     /// One more that whoever follows from afar takes.
     pub(super) fn follows_from_afar(&self, login: &Login) -> Result<Following, Problem> {
         self.from_afar.enter(login.to_string()).ok_or_else(too_many_follow)
+    }
+
+    /// One more that another member follows for somebody.
+    pub(super) fn follows_carried(&self, member: String) -> Result<Following, Problem> {
+        self.from_afar.enter(member).ok_or_else(too_many_follow)
     }
 
     /// The first events behind this number, so many at most.
@@ -345,6 +387,15 @@ fn too_many_follow() -> Problem {
     Problem::new(Code::TooBusy, sentence)
 }
 
+fn too_many_gather() -> Problem {
+    let sentence = format!(
+        "nothing was listed, as {GATHERINGS_MAX} lists of the whole group, or {GATHERINGS_OF_OWNER_MAX} of yours, were \
+         put together for {} seconds: try again when they have ended, or ask one member alone",
+        GATHERING_WAIT.as_secs()
+    );
+    Problem::new(Code::TooBusy, sentence)
+}
+
 fn too_many_walk() -> Problem {
     let sentence = format!(
         "nothing was looked up, as {WALKS_MAX} questions that go through whole volumes, or one of yours, were at work \
@@ -375,6 +426,22 @@ mod tests {
         fn logins(&self) -> Option<Arc<Logins>> {
             None
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_lists_of_the_group_put_together_all_the_time_leaves_room_to_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = super::super::testing::config(dir.path());
+        let app = App::new(Arc::new(Silent::default()), &config, 1, Interface::default());
+        let enter = async |owner: &str| app.gathers(owner.to_owned()).await;
+        let greedy = [enter("greedy").await.unwrap(), enter("greedy").await.unwrap()];
+        let refused = enter("greedy").await.map(|_| ()).unwrap_err();
+        assert_eq!(refused.code, Code::TooBusy);
+        assert!(refused.detail.starts_with("nothing was listed"), "{refused}");
+        let other = [enter("other").await.unwrap(), enter("third").await.unwrap()];
+        assert!(enter("fourth").await.is_err(), "there is a place for no more");
+        drop((greedy, other));
+        assert!(enter("greedy").await.is_ok());
     }
 
     type Walked = Result<List<Snapshot>, Problem>;

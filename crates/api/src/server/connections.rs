@@ -178,7 +178,6 @@ impl House {
         let (router, open) = (self.router.clone(), self.open.clone());
         let mut is_ending = self.is_ending.clone();
         tokio::spawn(async move {
-            let peer = Peer::Remote(from);
             let greeted = tokio::select! {
                 greeted = tokio::time::timeout(PATIENCE, greet(stream, acceptor)) => greeted,
                 () = seat.is_put_out() => return,
@@ -186,11 +185,12 @@ impl House {
             };
             match greeted {
                 Ok(Ok(Some(stream))) => {
+                    let peer = Peer::over_tls(from, stream.get_ref().1.peer_certificates());
                     converse(stream, peer, router, Arc::new(seat), is_ending).await;
                 }
                 Ok(Ok(None)) => {}
-                Ok(Err(error)) => tracing::debug!("{peer}: no TLS came about: {error}"),
-                Err(_) => tracing::debug!("{peer}: no TLS came about in time"),
+                Ok(Err(error)) => tracing::debug!("{from}: no TLS came about: {error}"),
+                Err(_) => tracing::debug!("{from}: no TLS came about in time"),
             }
             drop(open);
         });
@@ -211,7 +211,14 @@ async fn greet(
         return Ok(None);
     }
     if first[0] == HANDSHAKE {
-        return acceptor.accept(stream).await.map(Some);
+        return match acceptor.accept(stream).into_fallible().await {
+            Ok(stream) => Ok(Some(stream)),
+            Err((error, stream)) => {
+                // Why no TLS came about counts, not how the connection ended then.
+                drop(hang_up(stream).await);
+                Err(error)
+            }
+        };
     }
     let sentence = "this port speaks TLS: ask with https:// instead of http://";
     let response = Problem::new(Code::BadRequest, sentence).into_response();
@@ -335,8 +342,13 @@ async fn say<S: AsyncRead + AsyncWrite + Unpin>(
     }
     head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
     stream.write_all(&[head.as_bytes(), &body].concat()).await?;
+    hang_up(stream).await
+}
+
+/// Ends a connection with the last that was said: what else the other side says is read, or it would hear of a reset
+/// instead.
+async fn hang_up<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) -> io::Result<()> {
     stream.shutdown().await?;
-    // What was asked is read, or the other side would hear of a reset instead of the answer.
     let mut rest = [0; 4096];
     while stream.read(&mut rest).await? > 0 {}
     Ok(())

@@ -7,6 +7,7 @@
 //! not asked more at once than there are seats. Who tries often waits, and who is refused is in the audit log.
 
 use std::future::pending;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +25,7 @@ use member::audit::{Actor, Change, Refused};
 use member::{Admission, Answer, CurrentDoor, GroupRequest, SecretWord};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use zeroize::Zeroizing;
 
@@ -34,6 +35,7 @@ use super::body::{SentSecret, json};
 use super::callers::{Callers, Seat};
 use super::connections::{self, has_ended, put_out};
 use super::door_tls::door_server_config;
+use super::listening::{keep_open, listen};
 use super::peer::Peer;
 use super::throttle::Throttle;
 use crate::place::Place;
@@ -47,10 +49,6 @@ const CONNECTIONS_OF_PLACE_MAX: usize = 8;
 
 /// How long the group may take to let one in: less than that one waits for an answer.
 const ADMISSION_TIME: Duration = Duration::from_secs(25);
-
-/// After how long it is tried again to listen, at first and at most.
-const PAUSE_MIN: Duration = Duration::from_secs(1);
-const PAUSE_MAX: Duration = Duration::from_secs(15);
 
 /// What is noted of who comes.
 const OPERATION: &str = "POST /door/v1/join";
@@ -72,35 +70,15 @@ pub(super) async fn is_wanted(current: &CurrentDoor, ending: &mut watch::Receive
 }
 
 /// Keeps the door as it is to be, until the end.
-pub(super) async fn attend(app: Arc<App>, current: CurrentDoor, mut ending: watch::Receiver<bool>) {
+pub(super) async fn attend(app: Arc<App>, current: CurrentDoor, ending: watch::Receiver<bool>) {
     let changed = Arc::new(Notify::new());
     let rings = changed.clone();
     current.on_change(move || rings.notify_one());
     let porter = Arc::new(Porter { app, throttle: Throttle::default() });
-    loop {
-        let wanted = current.now();
-        let (closes, closing) = watch::channel(false);
-        let until_closed = async {
-            let is_another = async {
-                while current.now() == wanted {
-                    changed.notified().await;
-                }
-            };
-            let is_over = tokio::select! {
-                () = is_another => false,
-                () = has_ended(&mut ending) => true,
-            };
-            closes.send_replace(true);
-            is_over
-        };
-        let is_over = match &wanted {
-            Some(door) => tokio::join!(until_closed, answer(&porter, door, closing)).0,
-            None => until_closed.await,
-        };
-        if is_over {
-            return;
-        }
-    }
+    let answering = async |door: &Arc<member::Door>, closing: watch::Receiver<bool>| {
+        answer(&porter, door, closing).await;
+    };
+    keep_open(|| current.now(), &changed, ending, answering).await;
 }
 
 /// Answers at this door until it closes.
@@ -125,21 +103,12 @@ async fn open(door: &member::Door) -> (TcpListener, TlsAcceptor) {
             return pending().await;
         }
     };
-    let mut pause = PAUSE_MIN;
-    loop {
-        match TcpListener::bind(door.address).await {
-            Ok(listener) => return (listener, TlsAcceptor::from(config)),
-            Err(error) if pause == PAUSE_MIN => {
-                tracing::error!(
-                    "no server can join the group at {}, which is tried again: {error}",
-                    door.address
-                );
-            }
-            Err(_) => {}
-        }
-        sleep(pause).await;
-        pause = (pause * 2).min(PAUSE_MAX);
-    }
+    let told = |error: &io::Error| {
+        let address = door.address;
+        tracing::error!("no server can join the group at {address}, which is tried again: {error}");
+    };
+    let listener = listen(door.address, told).await;
+    (listener, TlsAcceptor::from(config))
 }
 
 /// Who lets servers in.

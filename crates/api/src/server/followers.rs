@@ -1,7 +1,9 @@
-//! Who follows events and work from afar: each for long, and so that others can too.
+//! Who follows events and work from afar, and who asks another member: each for long, and so that others can too.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
 
 /// Those who follow: so many at once, and of one login never more than half of what others leave.
 #[derive(Debug)]
@@ -9,6 +11,8 @@ pub(super) struct Followers {
     max: usize,
     /// Invariant: no login is there with none.
     by_login: Mutex<HashMap<String, usize>>,
+    /// A place was given back.
+    freed: Notify,
 }
 
 /// The place of one, which it gives back with this value.
@@ -20,7 +24,7 @@ pub(super) struct Following {
 
 impl Followers {
     pub(super) fn new(max: usize) -> Arc<Self> {
-        Arc::new(Self { max, by_login: Mutex::default() })
+        Arc::new(Self { max, by_login: Mutex::default(), freed: Notify::new() })
     }
 
     fn by_login(&self) -> MutexGuard<'_, HashMap<String, usize>> {
@@ -39,6 +43,21 @@ impl Followers {
         by_login.insert(login.clone(), own + 1);
         Some(Following { followers: self.clone(), login })
     }
+
+    /// The same, as soon as there is one. Who has its share waits until there is more for it, and others pass it by.
+    /// Who stops to wait leaves nothing behind.
+    pub(super) async fn enter_in_turn(self: &Arc<Self>, login: &str) -> Following {
+        loop {
+            let freed = self.freed.notified();
+            tokio::pin!(freed);
+            // What is given back from here on is not missed.
+            freed.as_mut().enable();
+            if let Some(place) = self.enter(login.to_owned()) {
+                return place;
+            }
+            freed.await;
+        }
+    }
 }
 
 impl Drop for Following {
@@ -49,6 +68,9 @@ impl Drop for Following {
             0 => by_login.remove(&self.login),
             left => by_login.insert(self.login.clone(), left),
         };
+        drop(by_login);
+        // Of all that wait some may have their share.
+        self.followers.freed.notify_waiters();
     }
 }
 
@@ -59,6 +81,22 @@ mod tests {
     /// Takes all places that a login can have.
     fn take_all(followers: &Arc<Followers>, login: &str) -> Vec<Following> {
         std::iter::from_fn(|| followers.enter(login.to_owned())).collect()
+    }
+
+    #[tokio::test]
+    async fn who_has_its_share_waits_until_there_is_more_for_it() {
+        let followers = Followers::new(4);
+        let [first, _second] = [0; 2].map(|_| followers.enter("ada".to_owned()).unwrap());
+        let waiting = followers.clone();
+        let third = tokio::spawn(async move { waiting.enter_in_turn("ada").await });
+        tokio::task::yield_now().await;
+        assert!(!third.is_finished(), "it has its share");
+        drop(followers.enter_in_turn("ben").await);
+        tokio::task::yield_now().await;
+        assert!(!third.is_finished(), "what another one gives back is not for it");
+        drop(first);
+        drop(third.await.unwrap());
+        assert_eq!(followers.by_login().len(), 1);
     }
 
     #[test]

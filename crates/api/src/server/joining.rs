@@ -130,7 +130,7 @@ pub(super) async fn join(app: &Arc<App>, join: JoinGroup) -> Result<KnownGroup, 
 }
 
 async fn carry_out(app: &App, join: JoinGroup) -> Result<KnownGroup, Problem> {
-    let JoinGroup { group, token, member, listen } = join;
+    let JoinGroup { group, token, member, listen, replace_settings } = join;
     let token = Zeroizing::new(token);
     let invalid = |why: String| Problem::new(Code::Invalid, why);
     let ticket = token.parse::<Ticket>().map_err(|why| invalid(why.to_string()))?;
@@ -141,7 +141,7 @@ async fn carry_out(app: &App, join: JoinGroup) -> Result<KnownGroup, Problem> {
     applicant.clock_unix_seconds = unix_seconds();
     let admission = ask_at(&door, &ticket, &applicant).await?;
     applicant.certificate_sha256 = certificate_sha256(&admission).unwrap_or_default();
-    let join = GroupRequest::Join { applicant, admission: Box::new(admission) };
+    let join = GroupRequest::Join { applicant, admission: Box::new(admission), replace_settings };
     app.ask(Request::Group(join)).await
 }
 

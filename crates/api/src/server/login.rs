@@ -11,7 +11,6 @@ use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use base64ct::{Base64, Encoding};
 use group::accounts::{Logins, PasswordHash, Role, TokenHash};
-use group::store::Revision;
 use zeroize::Zeroizing;
 
 use super::known::Known;
@@ -33,8 +32,8 @@ const HEADER_BYTES_MAX: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Login {
     name: String,
-    /// When it was made: whoever has the same name later is somebody else.
-    made: Revision,
+    /// When it was made, as all members have it that share it: whoever has the same name later is somebody else.
+    created_unix_seconds: u64,
     proof: Proof,
 }
 
@@ -48,13 +47,17 @@ enum Proof {
 
 impl Login {
     fn account(logins: &Logins, name: &str, password: PasswordHash) -> Self {
-        let made = logins.accounts_written.get(name).map_or(0, |written| written.made);
-        Self { name: name.to_owned(), made, proof: Proof::Password(password) }
+        let created = logins.accounts.get(name).map_or(0, |account| account.created_unix_seconds);
+        Self::new(name, created, Proof::Password(password))
     }
 
     fn token(logins: &Logins, name: &str, hash: TokenHash) -> Self {
-        let made = logins.tokens_written.get(name).map_or(0, |written| written.made);
-        Self { name: name.to_owned(), made, proof: Proof::Token(hash) }
+        let created = logins.tokens.get(name).map_or(0, |token| token.created_unix_seconds);
+        Self::new(name, created, Proof::Token(hash))
+    }
+
+    fn new(name: &str, created_unix_seconds: u64, proof: Proof) -> Self {
+        Self { name: name.to_owned(), created_unix_seconds, proof }
     }
 
     /// Who a request says it comes from: an account, which nothing has proved, or a token that there is.
@@ -89,9 +92,14 @@ impl Login {
         matches!(self.proof, Proof::Token(_)).then_some(&self.name)
     }
 
-    /// What no other account or token ever has, also not one of the same name.
+    /// What no other account or token ever has, also not one of the same name. It is the same on all members that
+    /// share it: nothing of it comes from the revisions of their stores, each of which counts for itself.
     pub(super) fn identity(&self) -> String {
-        format!("{self} of {}", self.made)
+        let mark = match &self.proof {
+            Proof::Password(hash) => hash.mark(),
+            Proof::Token(hash) => hash.mark(),
+        };
+        format!("{self} of {} ({mark})", self.created_unix_seconds)
     }
 }
 
@@ -351,7 +359,7 @@ mod tests {
         assert!(keeper.is_to_record(&ada, from) && !keeper.is_to_record(&ada, from));
         assert!(keeper.is_to_record(&ada, "192.0.2.2:7".parse().unwrap()));
         // Another one of the same name.
-        logins.tokens_written.insert("ci".to_owned(), Written { made: 9, changed: 9 });
+        logins.tokens.get_mut("ci").unwrap().created_unix_seconds = 9;
         let (again, _) = keeper.identify(&logins, from, &bearer).await.unwrap();
         assert_eq!(keeper.to_note(&logins, &again), Some("ci"));
         assert!(keeper.is_to_record(&again, from) && again.identity() != login.identity());
@@ -361,6 +369,27 @@ mod tests {
         logins.accounts.get_mut("ada").unwrap().password = PasswordHash::of_nobody().unwrap();
         logins.tokens.get_mut("ci").unwrap().expires_unix_seconds = Some(5);
         assert_eq!((ada.role(&logins), login.role(&logins)), (None, None));
+    }
+
+    #[test]
+    fn an_account_is_itself_on_all_members_and_no_other_of_its_name_is() {
+        let (one, two) = (TokenText::draw().unwrap(), TokenText::draw().unwrap());
+        let here = logins(&one);
+        let identities = |logins: &Logins, token: &TokenText| {
+            let ada = Login::account(logins, "ada", logins.accounts["ada"].password.clone());
+            let ci = Login::token(logins, "ci", TokenHash::of(token.as_str()));
+            [ada.identity(), ci.identity()]
+        };
+        let own = identities(&here, &one);
+        // Another member shares them, whose store has come to other revisions.
+        let mut there = here.clone();
+        let written = Written { made: 9, changed: 9 };
+        there.accounts_written.insert("ada".to_owned(), written);
+        there.tokens_written.insert("ci".to_owned(), written);
+        assert_eq!(identities(&there, &one), own);
+        // A third one keeps others of these names, made in the same second.
+        let others = identities(&logins(&two), &two);
+        assert!(own.iter().zip(&others).all(|(own, other)| own != other), "{own:?} {others:?}");
     }
 
     #[test]

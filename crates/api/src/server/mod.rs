@@ -5,14 +5,16 @@
 //! may, by the `roles` of the routes; `idempotency`, `runs` and `stream`, how work is asked for and followed;
 //! `pages`, `tags` and `body`, what requests and answers are made of; `app`, the way to the member; and
 //! `login`, who it is that asks over TLS. Beside that: `door`, where a group lets members in, and `joining`, how a
-//! member is let in there, by what `admission` says.
+//! member is let in there, by what `admission` says; and `carry`, how one member has another one do what it is asked.
 
 mod addresses;
 mod admission;
 mod admit;
 mod app;
 mod body;
+mod caller;
 mod callers;
+mod carry;
 mod connections;
 mod date;
 mod door;
@@ -22,6 +24,7 @@ mod held;
 mod idempotency;
 mod joining;
 mod known;
+mod listening;
 mod login;
 mod pace;
 mod pages;
@@ -47,7 +50,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 
 use member::events::Event;
-use member::{CurrentDestinations, CurrentDoor, Logs, RequestError};
+use member::{CurrentDestinations, CurrentDoor, CurrentRoll, Logs, RequestError};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
@@ -87,6 +90,8 @@ pub struct Config {
     pub tls: Result<Option<Tls>, String>,
     /// Where servers are let into the group of the member, while it is in one.
     pub door: CurrentDoor,
+    /// The members of that group, which carry requests to each other.
+    pub roll: CurrentRoll,
 }
 
 /// What is known of where events go on to.
@@ -148,8 +153,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// Makes the socket and answers there, and over TLS if that is asked for, and lets servers into the group of the
-    /// member once it is in one. Each door has a thread of its own: however busy the one is, the others answer.
+    /// Makes the socket and answers there, and over TLS if that is asked for. Once the member is in a group it lets
+    /// servers into that, and answers what other members carry to it. Each door has a thread of its own: however busy
+    /// the one is, the others answer.
     ///
     /// # Errors
     /// Why the socket or a thread cannot be made.
@@ -169,7 +175,7 @@ impl Server {
                 Err(error) => return told(Err(error)),
             };
             told(Ok(()));
-            tokio::spawn(let_in_once_in_a_group(letting_in));
+            tokio::spawn(answer_members_once_in_a_group(letting_in));
             let callers = Callers::new(connections_max, connections_max);
             connections::serve(Door::Socket(listener), router, callers, is_over).await;
         })?];
@@ -217,19 +223,23 @@ fn join(thread: JoinHandle<()>) {
 /// What it takes to open the door of members later.
 type LettingIn = (Arc<App>, CurrentDoor, watch::Receiver<bool>, Arc<Mutex<Option<JoinHandle<()>>>>);
 
-/// Starts the thread of the door when the member comes into a group: one that is in none needs no memory for it.
-async fn let_in_once_in_a_group((app, current, mut ending, thread): LettingIn) {
+/// Starts the thread that answers members, and servers that are to be members, when the member comes into a group: one
+/// that is in none needs no memory for it.
+async fn answer_members_once_in_a_group((app, current, mut ending, thread): LettingIn) {
     if !door::is_wanted(&current, &mut ending).await {
         return;
     }
     let work = move |told: Told| async move {
         told(Ok(()));
-        door::attend(app, current, ending).await;
+        let carried = carry::attend(app.clone(), ending.clone());
+        tokio::join!(door::attend(app, current, ending), carried);
     };
     match thread_of("members", work) {
         Ok(started) => *thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(started),
         Err(error) => {
-            tracing::error!("no server can join here, as there is no thread for that: {error}");
+            tracing::error!(
+                "no server can join here and no member can ask, as there is no thread for that: {error}"
+            );
         }
     }
 }

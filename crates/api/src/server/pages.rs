@@ -12,7 +12,7 @@ use super::tags::hash_of;
 use crate::problem::{Code, Problem};
 use crate::types::{
     Account, AuditEntry, ChapUser, Connection, Destination, Disk, Event, Extent, GroupVolume, Job,
-    JoinToken, Member, Policy, Schedule, Snapshot, Token, Volume,
+    JoinToken, Member, Policy, Pool, Schedule, Snapshot, Token, Volume,
 };
 
 /// Things on a page, at most, and if nobody says how many.
@@ -30,9 +30,17 @@ pub(super) trait Item: Serialize {
     fn key(&self) -> String;
 }
 
+/// What is told apart by `key` on one member, on several by that, too: `of` is its name.
+fn on_member(of: Option<&String>, key: String) -> String {
+    match of {
+        Some(of) => format!("{key} {of}"),
+        None => key,
+    }
+}
+
 impl Item for Volume {
     fn key(&self) -> String {
-        self.id.to_string()
+        on_member(self.member.as_ref(), self.id.to_string())
     }
 }
 
@@ -44,7 +52,7 @@ impl Item for Policy {
 
 impl Item for Schedule {
     fn key(&self) -> String {
-        self.name.clone()
+        on_member(self.member.as_ref(), self.name.clone())
     }
 }
 
@@ -74,7 +82,7 @@ impl Item for ChapUser {
 
 impl Item for Snapshot {
     fn key(&self) -> String {
-        format!("{}@{}", self.volume, self.id)
+        on_member(self.member.as_ref(), format!("{}@{}", self.volume, self.id))
     }
 }
 
@@ -96,6 +104,12 @@ impl Item for Member {
     }
 }
 
+impl Item for Pool {
+    fn key(&self) -> String {
+        self.name.clone()
+    }
+}
+
 impl Item for GroupVolume {
     fn key(&self) -> String {
         format!("{} {}", self.member, self.name)
@@ -104,13 +118,14 @@ impl Item for GroupVolume {
 
 impl Item for Job {
     fn key(&self) -> String {
-        format!("{} {}", self.kind.word(), self.subject)
+        on_member(self.member.as_ref(), format!("{} {}", self.kind.word(), self.subject))
     }
 }
 
 impl Item for Connection {
     fn key(&self) -> String {
-        format!("{} {} {} {}", self.iqn, self.session, self.connection, self.address)
+        let key = format!("{} {} {} {}", self.iqn, self.session, self.connection, self.address);
+        on_member(self.member.as_ref(), key)
     }
 }
 

@@ -5,6 +5,8 @@ use std::fs;
 use std::net::SocketAddr;
 
 use member::audit::Actor;
+use rustls::pki_types::CertificateDer;
+use sha2::{Digest, Sha256};
 use tokio::net::UnixStream;
 
 /// Where those come from who ask at the socket.
@@ -25,6 +27,13 @@ pub(super) enum Peer {
     },
     /// Somebody at this address, over TLS.
     Remote(SocketAddr),
+    /// Another member of the group, who has proved that a certificate is its own.
+    Member {
+        /// Where it is.
+        from: SocketAddr,
+        /// The SHA-256 of that certificate.
+        certificate: [u8; 32],
+    },
 }
 
 impl Peer {
@@ -32,6 +41,14 @@ impl Peer {
         match stream.peer_cred() {
             Ok(credentials) => Self::Process { uid: credentials.uid(), pid: credentials.pid() },
             Err(_) => Self::Process { uid: u32::MAX, pid: None },
+        }
+    }
+
+    /// Who has come from there over TLS, with the certificates that it has shown: members alone are asked for theirs.
+    pub(super) fn over_tls(from: SocketAddr, shown: Option<&[CertificateDer<'_>]>) -> Self {
+        match shown.and_then(<[_]>::first) {
+            Some(own) => Self::Member { from, certificate: Sha256::digest(own).into() },
+            None => Self::Remote(from),
         }
     }
 
@@ -46,7 +63,7 @@ impl Peer {
     pub(super) fn place(self) -> String {
         match self {
             Self::Process { .. } => SOCKET.to_owned(),
-            Self::Remote(address) => address.to_string(),
+            Self::Remote(from) | Self::Member { from, .. } => from.to_string(),
         }
     }
 }
@@ -56,7 +73,10 @@ impl fmt::Display for Peer {
         match self {
             Self::Process { uid, pid: None } => write!(f, "user {uid}"),
             Self::Process { uid, pid: Some(pid) } => write!(f, "user {uid} (process {pid})"),
-            Self::Remote(address) => write!(f, "{}", address.ip().to_canonical()),
+            Self::Remote(from) => write!(f, "{}", from.ip().to_canonical()),
+            Self::Member { from, .. } => {
+                write!(f, "a member of the group at {}", from.ip().to_canonical())
+            }
         }
     }
 }
@@ -74,6 +94,19 @@ fn user_in(users: &str, uid: u32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_shows_a_certificate_is_a_member_and_who_shows_none_is_somebody() {
+        let from = "192.0.2.1:9".parse().unwrap();
+        assert_eq!(Peer::over_tls(from, None), Peer::Remote(from));
+        assert_eq!(Peer::over_tls(from, Some(&[])), Peer::Remote(from));
+        let shown = [CertificateDer::from(b"own".to_vec()), CertificateDer::from(b"root".to_vec())];
+        let certificate = Sha256::digest(b"own").into();
+        let member = Peer::over_tls(from, Some(&shown));
+        assert_eq!(member, Peer::Member { from, certificate });
+        assert_eq!(member.place(), "192.0.2.1:9");
+        assert_eq!(member.actor(), Actor::default());
+    }
 
     #[test]
     fn a_user_has_the_name_that_its_number_stands_behind() {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use member::{CurrentDestinations, CurrentDoor, Logs, RequestError};
+use member::{CurrentDestinations, CurrentDoor, CurrentRoll, Logs, RequestError};
 
 use super::{Config, Notifications};
 
@@ -21,5 +21,6 @@ pub(super) fn config(home: &Path) -> Config {
         },
         tls: Ok(None),
         door: CurrentDoor::default(),
+        roll: CurrentRoll::default(),
     }
 }

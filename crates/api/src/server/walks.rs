@@ -1,21 +1,22 @@
-//! Questions that walk over whole maps, which keeps a core and much memory busy: few at once, and one of each that asks,
-//! so that nobody waits behind all questions of another.
+//! Questions that keep a core or much memory busy, as those that walk over whole maps, and lists of a whole group: few
+//! at once, and fewer of each that asks, so that nobody waits behind all questions of another.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// At work at once.
+/// Those over whole maps at work at once.
 pub(super) const WALKS_MAX: usize = 2;
 
 /// Of these, those of one that asks, whatever connections it has.
-const WALKS_OF_OWNER_MAX: usize = 1;
+pub(super) const WALKS_OF_OWNER_MAX: usize = 1;
 
 /// The places of questions. Who asks waits for its own place first, so that in front of the others it waits once.
 #[derive(Debug)]
 pub(super) struct Walks {
     places: Arc<Semaphore>,
+    of_owner_max: usize,
     /// Invariant: nobody is there for whom no question waits or is at work.
     owners: Mutex<HashMap<String, Owner>>,
 }
@@ -42,8 +43,10 @@ pub(super) struct Walking {
 }
 
 impl Walks {
-    pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { places: Arc::new(Semaphore::new(WALKS_MAX)), owners: Mutex::default() })
+    /// So many at once, and so many of one that asks.
+    pub(super) fn new(max: usize, of_owner_max: usize) -> Arc<Self> {
+        let places = Arc::new(Semaphore::new(max));
+        Arc::new(Self { places, of_owner_max, owners: Mutex::default() })
     }
 
     fn owners(&self) -> MutexGuard<'_, HashMap<String, Owner>> {
@@ -62,7 +65,7 @@ impl Walks {
     fn ask(self: &Arc<Self>, owner: String) -> (Question, Arc<Semaphore>) {
         let mut owners = self.owners();
         let entry = owners.entry(owner.clone()).or_insert_with(|| Owner {
-            places: Arc::new(Semaphore::new(WALKS_OF_OWNER_MAX)),
+            places: Arc::new(Semaphore::new(self.of_owner_max)),
             questions: 0,
         });
         entry.questions += 1;
@@ -98,7 +101,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_asks_all_the_time_leaves_a_place_to_others() {
-        let walks = Walks::new();
+        let walks = Walks::new(WALKS_MAX, WALKS_OF_OWNER_MAX);
         let first = now(&walks, "greedy").await.expect("nobody is there");
         let behind: Vec<_> = (0..50)
             .map(|_| {

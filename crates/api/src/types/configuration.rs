@@ -237,6 +237,12 @@ impl TryFrom<NewConfiguredVolume> for member::NewConfiguredVolume {
 
     fn try_from(new: NewConfiguredVolume) -> Result<Self, String> {
         let NewConfiguredVolume { volume, online, shared, access } = new;
+        if volume.pool.is_some() {
+            let name = &volume.name;
+            return Err(format!(
+                "volume '{name}' of a configuration is made on the member that is asked: leave its pool out"
+            ));
+        }
         let (online, shared) = (Some(online), Some(shared));
         let set = VolumeSet { online, shared, access: list_change(access)? };
         Ok(Self { spec: volume.into(), set })

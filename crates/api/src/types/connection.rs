@@ -52,6 +52,10 @@ pub struct Connection {
     /// How long those took that were answered over it.
     #[serde(default)]
     pub latency: Latency,
+    /// The member of the group that it is to; not there where that is in none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub member: Option<String>,
     /// When it was logged in, which does not travel.
     #[serde(skip)]
     pub(crate) since: Option<Instant>,
@@ -81,6 +85,7 @@ impl From<member::Connection> for Connection {
             written_bytes: theirs.written_bytes,
             waiting: theirs.waiting,
             latency: theirs.latency.into(),
+            member: None,
             since: Some(theirs.since),
             session_work: theirs.session_figures.into(),
         }

@@ -29,6 +29,17 @@ pub struct Group {
     /// Why the part of the store that this member runs does not run; null while it does, and where it runs none. The
     /// store answers all the same while more than half of its parts run.
     pub store_part_fault: Option<String>,
+    /// The settings of this member are those of the group: policies, CHAP users, what volumes prove, accounts, tokens and
+    /// destinations of events.
+    #[serde(default)]
+    pub shares: bool,
+    /// What this member has set in another way than the group, so that it keeps settings of its own.
+    #[serde(default)]
+    pub settings_differ: Vec<String>,
+    /// Why this member cannot take over what is set for the group, so that it goes on with what was set before; null
+    /// while it can.
+    #[serde(default)]
+    pub settings_fault: Option<String>,
 }
 
 impl From<member::GroupState> for Group {
@@ -43,6 +54,9 @@ impl From<member::GroupState> for Group {
             store: state.store,
             store_fault: state.store_fault,
             store_part_fault: state.store_part_fault,
+            shares: state.shares,
+            settings_differ: state.settings_differ,
+            settings_fault: state.settings_fault,
         }
     }
 }
@@ -78,7 +92,7 @@ pub struct NewGroup {
     /// is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
-    /// Where the other members reach this one: `ADDR` or `ADDR:PORT`. The port is the first of three in a row; 3262 if
+    /// Where the other members reach this one: `ADDR` or `ADDR:PORT`. The port is the first of four in a row; 3262 if
     /// it is left out.
     #[schema(example = "10.0.0.1:3262")]
     pub listen: String,
@@ -151,10 +165,15 @@ pub struct JoinGroup {
     /// machine is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
-    /// Where the other members reach this one: `ADDR` or `ADDR:PORT`. The port is the first of three in a row; 3262 if
+    /// Where the other members reach this one: `ADDR` or `ADDR:PORT`. The port is the first of four in a row; 3262 if
     /// it is left out.
     #[schema(example = "10.0.0.2:3262")]
     pub listen: String,
+    /// What the group has set comes in the place of what this member has. It gives the group only policies and CHAP
+    /// users that its access lists need. If it is left out, and the member has set something in another way than the
+    /// group, it keeps settings of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replace_settings: bool,
 }
 
 impl Debug for JoinGroup {
@@ -163,6 +182,7 @@ impl Debug for JoinGroup {
             .field("group", &self.group)
             .field("member", &self.member)
             .field("listen", &self.listen)
+            .field("replace_settings", &self.replace_settings)
             .finish_non_exhaustive()
     }
 }
@@ -229,6 +249,77 @@ pub struct Member {
     pub joined_unix_seconds: u64,
     /// It runs a part of the store of the group.
     pub store: bool,
+    /// The pool that it is in.
+    #[serde(default)]
+    pub pool: String,
+    /// What a new volume of its array's usual level may take there.
+    #[serde(default)]
+    pub free_bytes: u64,
+    /// What all volumes of that level may take there.
+    #[serde(default)]
+    pub capacity_bytes: u64,
+    /// Its settings are those of the group; null while nothing was heard of that.
+    #[serde(default)]
+    pub shares: Option<bool>,
+}
+
+/// What is to be changed of a member.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MemberChange {
+    /// Another pool.
+    pub pool: String,
+}
+
+/// Members of a group among which new volumes are shared out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Pool {
+    /// Its name. Members that were put into no other one are in `default`, which is always there.
+    pub name: String,
+    /// The names of its members.
+    pub members: Vec<String>,
+    /// How many of them give signs of life.
+    pub present: usize,
+    /// How many volumes they have.
+    pub volumes: usize,
+    /// What new volumes of the usual level may take on all of them. Each is whole on one member.
+    pub free_bytes: u64,
+    /// What all volumes of that level may take there.
+    pub capacity_bytes: u64,
+}
+
+impl From<member::PoolShown> for Pool {
+    fn from(shown: member::PoolShown) -> Self {
+        let member::PoolShown { name, members, present, volumes, free_bytes, capacity_bytes } =
+            shown;
+        Self { name, members, present, volumes, free_bytes, capacity_bytes }
+    }
+}
+
+/// A pool to be made, which has no members at first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewPool {
+    /// 1 to 63 letters, digits, `-`, `.` or `_`.
+    pub name: String,
+}
+
+/// Which pool the members of one are to be in, which is no more then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoolMerge {
+    /// The name of that pool.
+    pub into: String,
+}
+
+/// How the settings of a member become those of the group.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShareSettings {
+    /// What the group has set comes in the place of what the member has, which gives the group only policies and CHAP
+    /// users that its access lists need. If it is left out, nothing is changed where both differ.
+    #[serde(default)]
+    pub replace: bool,
 }
 
 impl From<member::MemberShown> for Member {
@@ -244,6 +335,10 @@ impl From<member::MemberShown> for Member {
             version: shown.version,
             joined_unix_seconds: shown.joined_unix_seconds,
             store: shown.store,
+            pool: shown.pool,
+            free_bytes: shown.free_bytes,
+            capacity_bytes: shown.capacity_bytes,
+            shares: shown.shares,
         }
     }
 }
@@ -268,7 +363,8 @@ pub struct GroupVolume {
 impl From<member::VolumeOfMember> for GroupVolume {
     fn from(theirs: member::VolumeOfMember) -> Self {
         let member::VolumeOfMember { member, state, volume } = theirs;
-        let group::membership::ListedVolume { name, iqn, size_bytes, is_online } = volume;
+        // Whom discovery may tell of it is for members.
+        let group::membership::ListedVolume { name, iqn, size_bytes, is_online, .. } = volume;
         Self { member, member_state: state.into(), name, iqn, size_bytes, online: is_online }
     }
 }
@@ -289,6 +385,7 @@ mod tests {
             token: "hush".to_owned(),
             member: Some("san2".to_owned()),
             listen: "192.0.2.2".to_owned(),
+            replace_settings: true,
         };
         let shown = format!("{made:?} {join:?}");
         assert!(shown.contains("00c0ffee") && shown.contains("192.0.2.1:3262"), "{shown}");

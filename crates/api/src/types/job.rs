@@ -50,11 +50,15 @@ pub struct Job {
     pub total_bytes: u64,
     /// Bytes per second of late; 0 when not known.
     pub rate_bytes: u64,
+    /// The member of the group that does it; not there where that is in none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub member: Option<String>,
 }
 
 impl From<array::api::JobInfo> for Job {
     fn from(info: array::api::JobInfo) -> Self {
         let array::api::JobInfo { kind, subject, done_bytes, total_bytes, rate_bytes } = info;
-        Self { kind: kind.into(), subject, done_bytes, total_bytes, rate_bytes }
+        Self { kind: kind.into(), subject, done_bytes, total_bytes, rate_bytes, member: None }
     }
 }

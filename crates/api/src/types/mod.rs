@@ -49,8 +49,8 @@ pub use figures::{
 };
 pub(crate) use group::KnownGroup;
 pub use group::{
-    CreatedJoinToken, Group, GroupChange, GroupVolume, JoinGroup, JoinToken, Member, MemberState,
-    NewGroup, NewJoinToken,
+    CreatedJoinToken, Group, GroupChange, GroupVolume, JoinGroup, JoinToken, Member, MemberChange,
+    MemberState, NewGroup, NewJoinToken, NewPool, Pool, PoolMerge, ShareSettings,
 };
 pub use job::{Job, JobKind};
 pub use login::{
@@ -121,6 +121,8 @@ of_answer!(JoinTicket, JoinTicket(ticket) => ticket);
 of_answer!(List<JoinToken>, JoinTickets(all) => List(all.into_iter().map(Into::into).collect()));
 of_answer!(Applicant, Applicant(applicant) => applicant);
 of_answer!(List<Member>, Members(all) => List(all.into_iter().map(Into::into).collect()));
+of_answer!(Pool, Pool(pool) => (*pool).into());
+of_answer!(List<Pool>, Pools(all) => List(all.into_iter().map(Into::into).collect()));
 of_answer!(List<GroupVolume>, GroupVolumes(all) => List(all.into_iter().map(Into::into).collect()));
 of_answer!(Configuration, Configuration(all) => (*all).into());
 of_answer!(Report, Report(report) => report.into());

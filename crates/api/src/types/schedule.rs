@@ -203,6 +203,10 @@ pub struct Schedule {
     pub last: Option<LastRun>,
     /// Snapshots that it has taken and not deleted.
     pub snapshots: u64,
+    /// The member of the group that it is on; not there where that is in none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub member: Option<String>,
 }
 
 impl From<member::ScheduleShown> for Schedule {
@@ -225,6 +229,7 @@ impl From<member::ScheduleShown> for Schedule {
             waits: shown.waits,
             last,
             snapshots: shown.snapshots as u64,
+            member: None,
         }
     }
 }

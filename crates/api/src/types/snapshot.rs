@@ -44,6 +44,10 @@ pub struct Snapshot {
     pub iqn: Option<String>,
     /// What it holds, if that was asked for.
     pub space: Option<Space>,
+    /// The member of the group that it is on; not there where that is in none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub member: Option<String>,
 }
 
 impl From<member::Snapshot> for Snapshot {
@@ -61,6 +65,7 @@ impl From<member::Snapshot> for Snapshot {
             deleting: info.deleting,
             iqn,
             space: space.map(Into::into),
+            member: None,
         }
     }
 }

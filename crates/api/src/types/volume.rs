@@ -157,6 +157,10 @@ pub struct Volume {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub missing_chap_users: Vec<String>,
+    /// The member of the group that it is on; not there where that is in none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub member: Option<String>,
 }
 
 impl From<member::Volume> for Volume {
@@ -200,6 +204,7 @@ impl From<member::Volume> for Volume {
             write_protected_by,
             missing_policies: not_there.policies.into_iter().collect(),
             missing_chap_users: not_there.users.into_iter().collect(),
+            member: None,
         }
     }
 }
@@ -208,7 +213,7 @@ impl From<member::Volume> for Volume {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewVolume {
-    /// Unique in the array: 1 to 63 letters, digits, `-`, `.`, `_` or `:`.
+    /// Unique in the array, and in the group of the member: 1 to 63 letters, digits, `-`, `.`, `_` or `:`.
     pub name: String,
     /// Whole blocks.
     pub size_bytes: u64,
@@ -230,6 +235,11 @@ pub struct NewVolume {
     /// Keep in memory what is read of it.
     #[serde(default = "yes")]
     pub cached: bool,
+    /// On a member of which pool it is put; if it is left out, of that of the member that is asked.
+    /// `Drystone-Member` names one member instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub pool: Option<String>,
 }
 
 /// What holds where nobody says anything.

@@ -43,6 +43,7 @@ fn ask(lab: &Lab, at: &str) -> JoinGroup {
         token: lab.ticket.as_text().as_str().to_owned(),
         member: Some("san2".to_owned()),
         listen: "127.0.0.2".to_owned(),
+        replace_settings: true,
     }
 }
 
@@ -75,7 +76,10 @@ fn a_member_joins_by_its_token_and_is_given_what_the_group_gave() {
 
     let asked = second.asked();
     let [GroupRequest::Prepare { member, listen }, joins] = &asked[..] else { panic!("{asked:?}") };
-    let GroupRequest::Join { applicant, admission: got } = joins else { panic!("{joins:?}") };
+    let GroupRequest::Join { applicant, admission: got, replace_settings } = joins else {
+        panic!("{joins:?}")
+    };
+    assert!(replace_settings, "as it was asked");
     assert_eq!((member.as_deref(), listen.to_string().as_str()), (Some("san2"), "127.0.0.2:3262"));
     assert_eq!(got, &admission);
     assert_eq!(applicant.certificate_sha256.len(), 64);

@@ -1,6 +1,7 @@
 //! Members that are one group: the interface, the door where servers are let in, and how a member joins there, with
 //! members that do what a test wants.
 
+mod carried;
 mod door;
 mod joining;
 mod requests;
@@ -20,8 +21,8 @@ use group::membership::{Applicant, GroupId};
 use group::ownership::MemberId;
 use group::pki::{Authority, Ticket};
 use member::{
-    Admission, Answer, CurrentDestinations, CurrentDoor, Door, GroupRequest, GroupShown,
-    GroupState, Logs, Request, RequestError, SecretWord,
+    Admission, Answer, CurrentDestinations, CurrentDoor, CurrentRoll, Door, GroupRequest,
+    GroupShown, GroupState, Logs, Request, RequestError, SecretWord,
 };
 use tempfile::TempDir;
 use zeroize::Zeroizing;
@@ -57,6 +58,7 @@ struct Served {
     logs: Logs,
     asked: Requests,
     door: CurrentDoor,
+    roll: CurrentRoll,
 }
 
 impl Served {
@@ -72,7 +74,7 @@ impl Served {
     fn of(member: impl Ask, asked: Requests) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let logs = Logs::open(dir.path()).expect("threads");
-        let door = CurrentDoor::default();
+        let (door, roll) = (CurrentDoor::default(), CurrentRoll::default());
         let config = Config {
             socket: dir.path().join("s"),
             connections_max: 8,
@@ -86,9 +88,10 @@ impl Served {
             },
             tls: Ok(None),
             door: door.clone(),
+            roll: roll.clone(),
         };
         let server = Server::start(config, member).expect("it can be started");
-        Self { dir, server, logs, asked, door }
+        Self { dir, server, logs, asked, door, roll }
     }
 
     fn socket(&self) -> PathBuf {
@@ -203,6 +206,9 @@ fn shown() -> GroupShown {
         store_fault: None,
         store_part_fault: Some("etcd has ended".to_owned()),
         store: vec!["san1".to_owned()],
+        shares: false,
+        settings_differ: vec!["policy 'esx'".to_owned()],
+        settings_fault: None,
     }))
 }
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use api::problem::Code;
 use api::types::{MemberState, NewGroup, NewJoinToken};
-use group::membership::{ListedVolume, MembershipError};
+use group::membership::{ListedVolume, MembershipError, Shown};
 use group::ownership::MemberId;
 use member::{
-    Answer, GroupError, GroupRequest, GroupShown, JoinTicket, KeptTicket, MemberShown,
-    VolumeOfMember,
+    Answer, GroupError, GroupRequest, GroupShown, JoinTicket, KeptTicket, MemberShown, PoolShown,
+    RequestError, VolumeOfMember,
 };
 
 use crate::{Lab, SECRET, Served, problem, shown};
@@ -27,7 +27,34 @@ fn member(number: u16, name: &str, state: member::MemberState) -> MemberShown {
         version: "0.1.0".to_owned(),
         joined_unix_seconds: 7,
         store: number == 1,
+        pool: "default".to_owned(),
+        free_bytes: 1 << 30,
+        capacity_bytes: 1 << 40,
+        shares: (number == 2).then_some(true),
     }
+}
+
+fn pool(name: &str) -> PoolShown {
+    PoolShown {
+        name: name.to_owned(),
+        members: vec!["san1".to_owned(), "san2".to_owned()],
+        present: 1,
+        volumes: 2,
+        free_bytes: 1 << 30,
+        capacity_bytes: 1 << 40,
+    }
+}
+
+/// What it answers about a pool of this name.
+fn about_pool(asked: &GroupRequest, name: &str) -> Result<Answer, RequestError> {
+    let refused = match (asked, name) {
+        (GroupRequest::CreatePool { .. }, "ssd") => MembershipError::PoolTaken(name.to_owned()),
+        (GroupRequest::ShowPool { .. }, "tape") => MembershipError::NoSuchPool(name.to_owned()),
+        (GroupRequest::DeletePool { .. }, "default") => MembershipError::DefaultPool,
+        (GroupRequest::DeletePool { .. }, _) => return Ok(Answer::Done),
+        _ => return Ok(Answer::Pool(Box::new(pool(name)))),
+    };
+    Err(GroupError::from(refused).into())
 }
 
 /// A member of a group of two, whose tokens to join are this one.
@@ -58,6 +85,7 @@ fn in_one(lab: &Lab) -> Served {
                     iqn: "iqn.2026-11.dev.drystone:01:a".to_owned(),
                     size_bytes: 1 << 30,
                     is_online: true,
+                    shown: Shown::Everybody,
                 },
             }]),
             GroupRequest::Tickets => Answer::JoinTickets(vec![KeptTicket {
@@ -67,6 +95,16 @@ fn in_one(lab: &Lab) -> Served {
             }]),
             GroupRequest::RevokeTicket { id } if id != "00c0ffee" => {
                 return Err(GroupError::from(MembershipError::NoSuchToken(id.clone())).into());
+            }
+            GroupRequest::Pools => Answer::Pools(vec![pool("default"), pool("ssd")]),
+            GroupRequest::ShowPool { name }
+            | GroupRequest::CreatePool { name }
+            | GroupRequest::DeletePool { name }
+            | GroupRequest::MergePool { into: name, .. } => return about_pool(asked, name),
+            GroupRequest::Share { replace: true } => Answer::Group(shown()),
+            GroupRequest::Share { replace: false } => {
+                let differ = vec!["policy 'esx'".to_owned()];
+                return Err(GroupError::SettingsDiffer(differ).into());
             }
             GroupRequest::Remove { member } if member == "san1" => Answer::Done,
             GroupRequest::Remove { member } => {
@@ -85,10 +123,15 @@ fn a_group_is_shown_with_its_members_and_their_volumes() {
     assert_eq!((group.name.as_str(), group.door.as_str()), ("lab", "127.0.0.2:3262"));
     assert_eq!((group.away, group.store_fault), (vec!["san1".to_owned()], None));
     assert_eq!(group.store_part_fault.as_deref(), Some("etcd has ended"));
+    assert_eq!((group.shares, group.settings_differ), (false, vec!["policy 'esx'".to_owned()]));
     let members = client.members().unwrap();
     let states: Vec<_> = members.iter().map(|it| (it.number, it.state, it.here)).collect();
     assert_eq!(states, [(1, MemberState::Away, false), (2, MemberState::Present, true)]);
     assert_eq!(members[0].portals, ["127.0.0.1:3260"]);
+    let [first, second] = &members[..] else { panic!("{members:?}") };
+    assert_eq!((first.pool.as_str(), first.shares), ("default", None));
+    assert_eq!((second.free_bytes, second.capacity_bytes), (1 << 30, 1 << 40));
+    assert_eq!(second.shares, Some(true));
     assert_eq!(client.member("SAN2").unwrap(), members[1]);
     let told = problem(client.member("san3"));
     assert_eq!(
@@ -131,6 +174,43 @@ fn a_group_is_made_renamed_and_ended_and_members_are_removed() {
 }
 
 #[test]
+fn pools_are_made_shown_merged_and_deleted_and_members_are_moved() {
+    let served = in_one(&Lab::make());
+    let client = served.client();
+    let all = client.pools().unwrap();
+    let names: Vec<&str> = all.iter().map(|pool| pool.name.as_str()).collect();
+    assert_eq!(names, ["default", "ssd"]);
+    assert_eq!((all[0].members.join(" ").as_str(), all[0].present), ("san1 san2", 1));
+    assert_eq!((all[0].volumes, all[0].free_bytes, all[0].capacity_bytes), (2, 1 << 30, 1 << 40));
+    assert_eq!(client.pool("ssd").unwrap(), all[1]);
+    assert_eq!(problem(client.pool("tape")).code, Code::NoSuchPool);
+    assert_eq!(client.create_pool("disk").unwrap().name, "disk");
+    assert_eq!(problem(client.create_pool("ssd")).code, Code::NameTaken);
+    assert_eq!(client.merge_pool("disk", "ssd").unwrap().name, "ssd");
+    client.delete_pool("disk").unwrap();
+    assert_eq!(problem(client.delete_pool("default")).code, Code::Invalid);
+    assert_eq!(client.move_member("San2", "ssd").unwrap().name, "san2");
+    let asked = served.asked();
+    let merge = GroupRequest::MergePool { from: "disk".to_owned(), into: "ssd".to_owned() };
+    let moved = GroupRequest::MoveMember { member: "San2".to_owned(), pool: "ssd".to_owned() };
+    assert!(asked.contains(&merge) && asked.contains(&moved), "{asked:?}");
+    served.server.stop();
+}
+
+#[test]
+fn settings_are_shared_or_it_is_said_what_differs() {
+    let served = in_one(&Lab::make());
+    let client = served.client();
+    let told = problem(client.share_settings(false));
+    assert_eq!(told.code, Code::WrongState);
+    assert!(told.detail.contains("policy 'esx'"), "{told}");
+    assert_eq!(client.share_settings(true).unwrap().name, "lab");
+    let asked = [false, true].map(|replace| GroupRequest::Share { replace });
+    assert_eq!(served.asked(), asked);
+    served.server.stop();
+}
+
+#[test]
 fn a_member_in_no_group_or_in_a_damaged_one_says_so() {
     let alone = Served::begin(|asked| match asked {
         GroupRequest::Show => Ok(Answer::Group(GroupShown::None)),
@@ -141,6 +221,8 @@ fn a_member_in_no_group_or_in_a_damaged_one_says_so() {
     assert_eq!((told.code, told.status), (Code::NoGroup, 404));
     assert_eq!(told.detail, "this member is in no group");
     assert_eq!(problem(client.members()).code, Code::NoGroup);
+    assert_eq!(problem(client.pools()).code, Code::NoGroup);
+    assert_eq!(problem(client.share_settings(true)).code, Code::NoGroup);
     assert_eq!(problem(client.member("san1")).code, Code::NoGroup);
     assert_eq!(problem(client.create_join_token(&NewJoinToken::default())).code, Code::NoGroup);
     alone.server.stop();

@@ -76,20 +76,14 @@ fn of_kind(kind: Kind, name: &str) -> String {
             format!("see 'drystone notify show {name}', and try it with 'drystone notify test {name}'")
         }
         Kind::MemberNotStarted | Kind::MemberNotStopped => "see the log of the member".to_owned(),
-        Kind::MemberAway
-        | Kind::MemberRemoved
-        | Kind::StoreUnreachable
-        | Kind::StorePartDown
-        | Kind::NameTwice
-        | Kind::GroupDamaged => of_group(kind).to_owned(),
-        _ => String::new(),
+        _ => of_group(kind).to_owned(),
     }
 }
 
 fn of_group(kind: Kind) -> &'static str {
     match kind {
         Kind::MemberAway => {
-            "look at that server, and whether the others reach it at its three ports; 'drystone member remove NAME' if it is \
+            "look at that server, and whether the others reach it at its four ports; 'drystone member remove NAME' if it is \
              gone for good"
         }
         Kind::MemberRemoved => {
@@ -104,6 +98,22 @@ fn of_group(kind: Kind) -> &'static str {
         Kind::NameTwice => {
             "stop one of the two members ('drystone group volumes' names them), or give one of them another 'iqn' and start it \
              again: until then hosts are not redirected for it"
+        }
+        Kind::VolumeNameTwice => {
+            "give one of the two another name: 'drystone volume rename NAME NEW --on MEMBER'; hosts that use that one are to \
+             log out before, and find it under its new name"
+        }
+        Kind::SettingsDiffer => {
+            "'drystone group share --replace-settings' takes the group's in place of its own; or make both the same, and it \
+             shares them within a minute"
+        }
+        Kind::SettingsNotShared => {
+            "see 'drystone status' and mend that: it is tried again each minute, and until then this member goes on with what \
+             was set before"
+        }
+        Kind::MembersNotAnswered => {
+            "see what else has that port ('ss -ltnp'), and stop it: it is tried again by itself; until then what this member \
+             has can only be managed on this member"
         }
         Kind::GroupDamaged => {
             "if files of this member cannot be put back, remove it on another one ('drystone member remove NAME'), and have \
@@ -207,6 +217,10 @@ mod tests {
             Kind::StoreUnreachable,
             Kind::StorePartDown,
             Kind::NameTwice,
+            Kind::VolumeNameTwice,
+            Kind::SettingsDiffer,
+            Kind::SettingsNotShared,
+            Kind::MembersNotAnswered,
             Kind::GroupDamaged,
         ] {
             let event = Event::about(kind, ObjectKind::Member, "right", "it is so");

@@ -3,7 +3,7 @@
 use group::cluster::ClusterError;
 use group::membership::MembershipError;
 use group::store::StoreError;
-use member::GroupError;
+use member::{GroupError, KeptError};
 
 use super::Advised;
 
@@ -14,7 +14,7 @@ pub(super) const FILES_LOST: &str = "\
 
 /// What to look at when the store of a group does not answer.
 pub(super) const STORE_SILENT: &str = "\
-    see that more than half of the members that run it are up and reach each other at their three ports ('drystone \
+    see that more than half of the members that run it are up and reach each other at their four ports ('drystone \
     group show' names them); hosts are served meanwhile, and it is tried again by itself";
 
 /// What brings etcd.
@@ -34,7 +34,7 @@ impl Advised for GroupError {
                     .to_owned()
             }
             Self::Broken(_) => FILES_LOST.to_owned(),
-            Self::NotReached(_) => STORE_SILENT.to_owned(),
+            Self::NotReached(_) | Self::NamesNotPromised(_) => STORE_SILENT.to_owned(),
             Self::Listen { .. } => {
                 "write another address or port with --listen, or stop the program that has it (ss -tlnp shows it)"
                     .to_owned()
@@ -46,6 +46,14 @@ impl Advised for GroupError {
             Self::NotTakenBack { member, .. } => {
                 format!("'drystone member remove {member}' does that")
             }
+            Self::SettingsDiffer(_) => {
+                "'drystone group share --replace-settings' takes the group's in place of its own; or make both the same, \
+                 and it shares them within a minute"
+                    .to_owned()
+            }
+            Self::Settings(KeptError::GroupSilent(_) | KeptError::GroupUnknown(_)) => {
+                STORE_SILENT.to_owned()
+            }
             Self::Stopping => "start it again then".to_owned(),
             Self::Cluster(ClusterError::NoProgram { program: "etcd", .. }) => ETCD_MISSING.to_owned(),
             Self::Cluster(_)
@@ -54,6 +62,7 @@ impl Advised for GroupError {
             | Self::Files { .. }
             | Self::Leaving
             | Self::StoreSilent { .. }
+            | Self::Settings(_)
             | Self::Admission(_) => return None,
         })
     }
@@ -71,6 +80,13 @@ impl Advised for MembershipError {
                     .to_owned()
             }
             Self::NoSuchToken(_) => "see 'drystone group token --list'".to_owned(),
+            Self::NoSuchPool(_) => "see 'drystone pool list'".to_owned(),
+            Self::PoolNotEmpty { pool, .. } => format!(
+                "'drystone member move NAME --pool POOL' moves one, and 'drystone pool merge {pool} --into POOL' all of them"
+            ),
+            Self::VolumeNameTaken { .. } => {
+                "choose another name, or see 'drystone volume list'".to_owned()
+            }
             Self::LastMember(_) => "'drystone group delete' does that".to_owned(),
             Self::NotAlone(_) => "'drystone member remove NAME' does that".to_owned(),
             Self::ArrayKnown { member } => format!("'drystone member remove {member}' does that"),

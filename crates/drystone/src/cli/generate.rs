@@ -146,7 +146,7 @@ mod tests {
         }
         assert_eq!(
             man(Some("nope"), None).unwrap_err().to_string(),
-            "there is no man page 'nope': write one of export, up, status, connections, events, audit, top, volume, policy, chap, account, token, snapshot, schedule, notify, export-config, diff, apply, disk, member, group, doctor, array, run, attach, attached, detach, lab, plan, help, completions, man"
+            "there is no man page 'nope': write one of export, up, status, connections, events, audit, top, volume, policy, chap, account, token, snapshot, schedule, notify, export-config, diff, apply, disk, member, group, pool, doctor, array, run, attach, attached, detach, lab, plan, help, completions, man"
         );
     }
 }

@@ -3,12 +3,9 @@
 use crate::cli::logins::parse_time;
 use crate::cli::manage::{Confirm, MemberArgs};
 use clap::{Args, Subcommand};
-use group::membership::PORT;
+use group::membership::{PORT, PORT_MAX};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
-
-/// The last port that leaves two more behind it: for clients of etcd and for other etcds.
-const PORT_MAX: u16 = u16::MAX - 2;
 
 /// Examples at the foot of `drystone group --help`.
 pub(crate) const EXAMPLES: &str = "\
@@ -20,12 +17,16 @@ Examples:
   drystone member join 192.0.2.10 --token TICKET --listen 192.0.2.11
           On that server, while its own member runs
   drystone member list
-  drystone group volumes
+  drystone volume list
           The volumes of all members, and whose they are
 
+Commands about volumes, snapshots, schedules, connections and pools may be given to any member and mean the group;
+policies, CHAP users, accounts, tokens and where events go on to are set once for all. What is about one member (status,
+top, disk, array, run, events, audit, export-config, diff, apply) is about the one that is asked; --on MEMBER asks another.
+A volume lies on one member.
+
 The members run the store of the group themselves: each needs etcd (Debian: apt install etcd-server, then
-systemctl disable --now etcd). Volumes stay on the member that they were made on, and settings are each
-member's own. Hosts are served whether or not the store answers.";
+systemctl disable --now etcd). Hosts are served whether or not the store answers.";
 
 /// Make, show and end the group of a running member.
 #[derive(Debug, Args)]
@@ -95,13 +96,36 @@ pub(crate) enum GroupCommand {
         revoke: Option<String>,
     },
 
-    /// List the volumes of all members, and whose they are.
+    /// List the volumes of all members as they were told last, also of those that are away.
     ///
-    /// A host that logs in at any member for one of them is redirected to the member that has it.
+    /// 'drystone volume list' asks the members themselves, and leaves out what is of those that are away. A host that
+    /// logs in at any member for one of them is redirected to the member that has it.
     #[command(
         after_long_help = "Examples:\n  drystone group volumes\n  drystone group volumes --json | jq -r '.[].iqn'"
     )]
     Volumes,
+
+    /// Have this member keep to the settings of the group, where its own contradict them.
+    ///
+    /// A member shares policies, CHAP users, accounts, tokens and destinations of events by itself once nothing of
+    /// the same name is set differently here and in the group: 'drystone status' says what is. Then change or delete
+    /// one of both, or give up what is set here.
+    #[command(
+        after_long_help = "Examples:\n  drystone group share\n  drystone group share --replace-settings"
+    )]
+    Share {
+        /// Give up what is set differently here, and what only this member has: the group's holds, also for hosts of
+        /// this member's volumes.
+        ///
+        /// Policies and CHAP users that only this member has, and that access lists of its volumes need, go to the
+        /// group; accounts, tokens, destinations and mutual CHAP that only it has are deleted.
+        #[arg(long)]
+        replace_settings: bool,
+
+        /// Whether to ask.
+        #[command(flatten)]
+        confirm: Confirm,
+    },
 
     /// End the group, whose last member this one is. Its array and its volumes stay.
     #[command(after_long_help = "Examples:\n  drystone group delete")]
@@ -120,10 +144,11 @@ pub(crate) struct PlaceArgs {
     pub(crate) member: Option<String>,
 
     /// Where the other members reach this one: an IP address of this machine. The port, 3262 where none is
-    /// written, is the first of three in a row.
+    /// written, is the first of four in a row.
     ///
     /// The first is the door at which servers ask to join; the next one is for clients of the store, the third for
-    /// its etcds among each other. Open all three between the members, and to nobody else.
+    /// its etcds among each other, and the last for what members ask of each other. Open all four between the members,
+    /// and to nobody else.
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse_listen)]
     pub(crate) listen: SocketAddr,
 }
@@ -179,7 +204,7 @@ fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     }
     if !(1..=PORT_MAX).contains(&listen.port()) {
         return Err(format!(
-            "a member takes three ports in a row, and {} is not the first of such: write one of 1 to {PORT_MAX}",
+            "a member takes four ports in a row, and {} is not the first of such: write one of 1 to {PORT_MAX}",
             listen.port()
         ));
     }
@@ -197,7 +222,7 @@ mod tests {
             ("192.0.2.10:4000", "192.0.2.10:4000"),
             ("2001:db8::10", "[2001:db8::10]:3262"),
             ("[2001:db8::10]", "[2001:db8::10]:3262"),
-            ("[2001:db8::10]:65533", "[2001:db8::10]:65533"),
+            ("[2001:db8::10]:65532", "[2001:db8::10]:65532"),
             ("127.0.0.1:1", "127.0.0.1:1"),
         ];
         for (text, address) in cases {
@@ -221,16 +246,16 @@ mod tests {
     }
 
     #[test]
-    fn a_member_listens_where_others_can_come_with_two_ports_behind_it() {
+    fn a_member_listens_where_others_can_come_with_three_ports_behind_it() {
         let everywhere = "other members cannot come to ";
         for text in ["0.0.0.0", "255.255.255.255", "[::]:3262", "224.0.0.1", "[ff02::1]", "fe80::1"]
         {
             let said = parse_listen(text).unwrap_err();
             assert!(said.starts_with(everywhere), "{text}: {said}");
         }
-        for text in ["192.0.2.10:0", "192.0.2.10:65534", "192.0.2.10:65535"] {
+        for text in ["192.0.2.10:0", "192.0.2.10:65533", "192.0.2.10:65535"] {
             let said = parse_listen(text).unwrap_err();
-            assert!(said.ends_with("write one of 1 to 65533"), "{text}: {said}");
+            assert!(said.ends_with("write one of 1 to 65532"), "{text}: {said}");
         }
     }
 }

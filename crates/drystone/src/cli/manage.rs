@@ -12,6 +12,13 @@ pub(crate) struct MemberArgs {
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
+    /// Have this member of the group do it, and show what that one has alone.
+    ///
+    /// Any command may be given to any member: the one that is asked carries it on. Without this option volumes,
+    /// snapshots and schedules are found wherever they are, and lists are those of the whole group.
+    #[arg(long = "on", value_name = "MEMBER", global = true, help_heading = "Another machine")]
+    pub(crate) on_member: Option<String>,
+
     /// Where the member is reached.
     #[command(flatten)]
     pub(crate) socket: SocketArgs,

@@ -91,8 +91,10 @@ pub(crate) enum MemberCommand {
 
     /// Join a group: the running member becomes one of it, with its array and its volumes.
     ///
-    /// Nothing of its volumes or settings changes, and hosts notice nothing. A ticket is good for one server; which
-    /// member of the group is asked makes no difference.
+    /// Its volumes stay, and hosts notice nothing. What it has set is the group's from then on, where the group has
+    /// nothing of that name; where the group has something else, the member keeps its own settings until that is
+    /// cleared ('drystone group share'). A ticket is good for one server; which member of the group is asked makes no
+    /// difference.
     #[command(
         after_long_help = "Examples:\n  drystone member join 192.0.2.10 --token TICKET --listen 192.0.2.11\n  drystone member join 192.0.2.10:4000 --token - --member right --listen 192.0.2.11:4000 < ticket"
     )]
@@ -101,6 +103,22 @@ pub(crate) enum MemberCommand {
     /// List the members of the group: how they are, where they are, what they serve.
     #[command(after_long_help = "Examples:\n  drystone member list\n  drystone member list --json")]
     List(MemberArgs),
+
+    /// Put a member into another pool. Its volumes go with it, and hosts notice nothing.
+    #[command(after_long_help = "Examples:\n  drystone member move right --pool fast")]
+    Move {
+        /// The member.
+        #[arg(value_name = "NAME")]
+        name: String,
+
+        /// The pool, which is there.
+        #[arg(long, value_name = "POOL")]
+        pool: String,
+
+        /// Which member is asked, and how to print.
+        #[command(flatten)]
+        asked: MemberArgs,
+    },
 
     /// Remove a member from the group, also one that is gone for good, while the store of the group answers.
     ///
@@ -139,6 +157,13 @@ pub(crate) struct JoinArgs {
     /// command runs; it is good for one server, once.
     #[arg(long, value_name = "TICKET")]
     pub(crate) token: TicketWord,
+
+    /// Give up what is set here: policies, CHAP users, accounts, tokens and destinations of events are as the group has
+    /// them from then on.
+    ///
+    /// Only policies and CHAP users that the group does not have, and that access lists of volumes here need, go to it.
+    #[arg(long)]
+    pub(crate) replace_settings: bool,
 
     /// What this member is called, and where others reach it.
     #[command(flatten)]

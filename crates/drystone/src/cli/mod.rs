@@ -21,6 +21,7 @@ pub(crate) mod member;
 pub(crate) mod notify;
 mod number;
 pub(crate) mod plan;
+pub(crate) mod pool;
 pub(crate) mod refusal;
 pub(crate) mod reservations;
 pub(crate) mod run;
@@ -133,7 +134,8 @@ pub(crate) enum Command {
 
     /// Show who is connected to the volumes of a running member, and how busy they are.
     ///
-    /// One line for each connection of a host; a host with several paths has several. IOPS counts SCSI
+    /// One line for each connection of a host; a host with several paths has several. In a group those of all members
+    /// are shown. IOPS counts SCSI
     /// commands of any kind, LATENCY is their mean, from arrival to answer, and QUEUE those that have not been
     /// answered yet. With --json also the counts since the connection was made.
     #[command(after_long_help = connections::EXAMPLES)]
@@ -231,6 +233,10 @@ pub(crate) enum Command {
     /// Make, show and end a group of several members.
     #[command(after_long_help = group::EXAMPLES)]
     Group(group::GroupArgs),
+
+    /// Make, show and merge the pools of a group: members whose room is given out together.
+    #[command(after_long_help = pool::EXAMPLES)]
+    Pool(pool::PoolArgs),
 
     /// Look at this machine as the server of a SAN, and say what to do.
     #[command(long_about = doctor::ABOUT, after_long_help = doctor::EXAMPLES)]

@@ -11,7 +11,7 @@ use member::spec::size;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   drystone volume create vm1 100G
-          A thin volume, at once a target of its own
+          A thin volume, at once a target of its own; in a group, on the member with most room
   drystone volume list
   drystone volume show vm1 --json | jq -r .iqn
   drystone volume resize vm1 200G
@@ -27,7 +27,11 @@ Examples:
   drystone volume create scratch 50G --raid raid0 --cache volatile
   drystone volume create mail 1T --thick --read-ahead 4M
   drystone volume create backup 2T --no-cache
-          What is read of it takes no memory of the read cache from others";
+          What is read of it takes no memory of the read cache from others
+  drystone volume create vm2 100G --pool fast
+          In a group: on the member of this pool that has most room
+  drystone volume create vm3 100G --on right
+          On this member";
 
 /// What to do with volumes.
 #[derive(Debug, Args)]
@@ -48,7 +52,7 @@ pub(crate) enum VolumeCommand {
     #[command(after_long_help = CREATE_EXAMPLES)]
     Create(CreateArgs),
 
-    /// List all volumes.
+    /// List all volumes, in a group those of all members.
     #[command(
         after_long_help = "Examples:\n  drystone volume list\n  drystone volume list --json | jq '.[].name'"
     )]
@@ -227,6 +231,10 @@ pub(crate) struct CreateArgs {
     /// Keep nothing of it in the memory of the read cache: for what is read once, such as backups.
     #[arg(long)]
     pub(crate) no_cache: bool,
+
+    /// In a group: the pool whose member with most room gets it [default: that of the member that is asked].
+    #[arg(long, value_name = "POOL")]
+    pub(crate) pool: Option<String>,
 }
 
 /// Yes or no.

@@ -25,7 +25,7 @@ pub(super) const REBUILDS: [JobKind; 2] = [JobKind::Rebuild, JobKind::Rebalance]
 
 /// Does what the command line says.
 pub(crate) fn array(args: ArrayArgs) -> Result<(), Failure> {
-    let desk = Desk::new(&args.member)?;
+    let desk = Desk::new(&args.member)?.of_one_member();
     Ok(carry_out(&desk, args.command)?)
 }
 

@@ -50,8 +50,9 @@ pub(crate) fn run(args: &ConnectionsArgs) -> Result<(), Failure> {
 fn show(args: &ConnectionsArgs) -> anyhow::Result<()> {
     let desk = Desk::new(&args.member)?;
     if let Some(name) = &args.volume {
-        let volumes = desk.ask(|member| member.volumes())?;
-        if volumes.iter().all(|volume| volume.name != *name) {
+        let volumes = desk.ask_all(|member| member.volumes())?;
+        let is_whole = desk.client.members_missing().is_empty();
+        if is_whole && volumes.iter().all(|volume| volume.name != *name) {
             bail!("there is no volume '{name}': see drystone volume list");
         }
     }
@@ -60,7 +61,9 @@ fn show(args: &ConnectionsArgs) -> anyhow::Result<()> {
         all.retain(|connection| is_meant(connection, args));
         Ok(all)
     };
-    let (before, begun) = (look()?, Instant::now());
+    let begin = || desk.ask_all(|member| member.connections());
+    let (mut before, begun) = (begin()?, Instant::now());
+    before.retain(|connection| is_meant(connection, args));
     let mut now = Vec::new();
     if !before.is_empty() {
         thread::sleep(args.interval);
@@ -70,7 +73,10 @@ fn show(args: &ConnectionsArgs) -> anyhow::Result<()> {
     desk.show(&shown, |shown| {
         Ok(match shown.is_empty() {
             true => "no host is connected\n".to_owned(),
-            false => table::table(COLUMNS, shown.iter().map(row)),
+            false => {
+                let of_member = |shown: &Shown| (shown.connection.member.clone(), row(shown));
+                table::table_of_members(COLUMNS, shown.iter().map(of_member))
+            }
         })
     })
 }

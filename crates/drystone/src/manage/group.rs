@@ -42,6 +42,12 @@ fn carry_out(desk: &Desk, command: GroupCommand) -> anyhow::Result<()> {
             let volumes = desk.ask(|asked| asked.group_volumes())?;
             desk.show(&volumes, |volumes| Ok(volumes_text(volumes)))
         }
+        GroupCommand::Share { replace_settings, confirm: asked } => {
+            if replace_settings {
+                confirm(&asked, &what_is_given_up(&desk.ask(|asked| asked.group())?))?;
+            }
+            show(desk, |asked| asked.share_settings(replace_settings))
+        }
         GroupCommand::Delete { confirm: asked } => {
             let group = desk.ask(|asked| asked.group())?;
             let question = format!(
@@ -53,6 +59,19 @@ fn carry_out(desk: &Desk, command: GroupCommand) -> anyhow::Result<()> {
             desk.done(&format!("group '{}' is gone", group.name))
         }
     }
+}
+
+/// The question before what a member has set differently goes.
+fn what_is_given_up(group: &Group) -> String {
+    let what = match &group.settings_differ[..] {
+        [] => "what is set differently here".to_owned(),
+        differ => format!("{}, as set here", differ.join(", ")),
+    };
+    format!(
+        "Give up {what}, and the accounts, tokens and destinations that only this member has? Member '{}' keeps to what \
+         group '{}' has instead, also as to which hosts may use its volumes.",
+        group.member, group.name
+    )
 }
 
 /// Asks about the group and prints what it is then.
@@ -114,8 +133,7 @@ fn tickets_text(tickets: &[JoinToken], now: Duration) -> String {
 
 fn volumes_text(volumes: &[GroupVolume]) -> String {
     if volumes.is_empty() {
-        return "no member has a volume yet, or has told of one: 'drystone volume create' makes one on the member that \
-                is asked\n"
+        return "no member has a volume yet, or has told of one: 'drystone volume create' makes one\n"
             .to_owned();
     }
     let columns = [Text("VOLUME"), Text("MEMBER"), Number("SIZE"), Text("STATE"), Text("TARGET")];
@@ -173,6 +191,7 @@ mod tests {
         let group: Group = serde_json::from_value(json!({
             "id": "00", "name": "san1", "member": "left", "door": "192.0.2.10:3262", "members": 1, "away": [],
             "store": ["left"], "store_fault": null, "store_part_fault": null,
+            "shares": true, "settings_differ": [],
         }))
         .unwrap();
         let created = CreatedJoinToken {

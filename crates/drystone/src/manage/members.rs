@@ -1,4 +1,4 @@
-//! `drystone member join`, `list` and `remove`: the members of a group.
+//! `drystone member join`, `list`, `move` and `remove`: the members of a group.
 
 use super::{Desk, confirm::confirm, group};
 use crate::Failure;
@@ -22,10 +22,11 @@ const TICKET_BYTES_MAX: u64 = 4096;
 /// Has the member join a group.
 pub(crate) fn join(args: JoinArgs) -> Result<(), Failure> {
     let desk = Desk::new(&args.asked)?;
-    let JoinArgs { group, token, place: PlaceArgs { member, listen }, asked: _ } = args;
+    let JoinArgs { group, token, replace_settings, place, asked: _ } = args;
+    let PlaceArgs { member, listen } = place;
     let token = ticket(token, io::stdin().lock())?;
     let (token, listen) = (token.to_string(), listen.to_string());
-    let join = JoinGroup { group, token, member, listen };
+    let join = JoinGroup { group, token, member, listen, replace_settings };
     Ok(group::show(&desk, |asked| asked.join_group(&join))?)
 }
 
@@ -58,9 +59,12 @@ fn text(members: &[Member]) -> String {
     let columns = [
         Text("MEMBER"),
         Text("STATE"),
+        Text("POOL"),
         Text("ADDRESS"),
         Text("PORTALS"),
         Number("VOLUMES"),
+        Number("FREE"),
+        Text("SETTINGS"),
         Text("STORE"),
         Text("VERSION"),
         Text("JOINED"),
@@ -74,15 +78,42 @@ fn text(members: &[Member]) -> String {
         [
             format!("{}{here}", member.name),
             member.state.word().to_owned(),
+            member.pool.clone(),
             member.door.clone(),
             portals,
             member.volumes.to_string(),
+            free(member),
+            settings(member).to_owned(),
             if member.store { "yes" } else { "no" }.to_owned(),
             member.version.clone(),
             units::time(member.joined_unix_seconds),
         ]
     };
     table(columns, members.iter().map(row))
+}
+
+/// What it has room for, if it has told.
+fn free(member: &Member) -> String {
+    match member.capacity_bytes {
+        0 => "-".to_owned(),
+        _ => units::bytes(member.free_bytes),
+    }
+}
+
+/// Whose settings hold there.
+fn settings(member: &Member) -> &'static str {
+    match member.shares {
+        Some(true) => "shared",
+        Some(false) => "own",
+        None => "-",
+    }
+}
+
+/// Puts a member into another pool.
+pub(crate) fn move_to(name: &str, pool: &str, asked: &MemberArgs) -> Result<(), Failure> {
+    let desk = Desk::new(asked)?;
+    desk.ask(|asked| asked.move_member(name, pool))?;
+    Ok(desk.done(&format!("member '{name}' is in pool '{pool}'"))?)
 }
 
 /// Removes a member from the group.
@@ -129,6 +160,8 @@ mod tests {
     fn member(name: &str, state: &str, here: bool, portals: &[&str]) -> Member {
         serde_json::from_value(json!({
             "number": 1, "name": name, "state": state, "here": here, "door": "192.0.2.10:3262",
+            "pool": "default", "free_bytes": 5_u64 << 30, "capacity_bytes": if here { 20_u64 << 30 } else { 0 },
+            "shares": here.then_some(true),
             "portals": portals, "volumes": portals.len(), "version": "0.1.0",
             "joined_unix_seconds": 1_795_262_400, "store": here,
         }))
@@ -139,9 +172,9 @@ mod tests {
     fn a_member_is_a_line() {
         let here = member("left", "present", true, &["192.0.2.10:3260", "198.51.100.10:3260"]);
         let wanted = "\
-MEMBER       STATE    ADDRESS          PORTALS                             VOLUMES  STORE  VERSION  JOINED
-left (here)  present  192.0.2.10:3262  192.0.2.10:3260,198.51.100.10:3260        2  yes    0.1.0    2026-11-21 12:00:00Z
-right        away     192.0.2.10:3262  -                                         0  no     0.1.0    2026-11-21 12:00:00Z
+MEMBER       STATE    POOL     ADDRESS          PORTALS                             VOLUMES   FREE  SETTINGS  STORE  VERSION  JOINED
+left (here)  present  default  192.0.2.10:3262  192.0.2.10:3260,198.51.100.10:3260        2  5 GiB  shared    yes    0.1.0    2026-11-21 12:00:00Z
+right        away     default  192.0.2.10:3262  -                                         0      -  -         no     0.1.0    2026-11-21 12:00:00Z
 ";
         assert_eq!(text(&[here, member("right", "away", false, &[])]), wanted);
     }

@@ -14,6 +14,7 @@ pub(crate) mod logins;
 pub(crate) mod members;
 pub(crate) mod notify;
 mod password;
+pub(crate) mod pools;
 mod progress;
 mod reservations;
 pub(crate) mod run;
@@ -29,22 +30,57 @@ mod wipe;
 use crate::advice::advised;
 use crate::cli::manage::MemberArgs;
 use crate::print;
-use anyhow::anyhow;
-use api::client::{Client, ClientError, Progress};
+use anyhow::{anyhow, bail};
+use api::client::{ALL_OTHERS, Client, ClientError, HERE, Progress};
 use api::types::JobKind;
 use progress::Bars;
 use serde::Serialize;
+use std::io::{self, Write};
 
 /// A member to ask, and how to print what it says.
 #[derive(Debug)]
 struct Desk {
     client: Client,
+    /// The member of the group that is meant, where one was named.
+    on_member: Option<String>,
     json: bool,
 }
 
 impl Desk {
     fn new(args: &MemberArgs) -> anyhow::Result<Desk> {
-        Ok(Desk { client: server::client(args)?, json: args.json })
+        let on_member = args.on_member.clone();
+        let client = server::client(args)?.on(on_member.clone());
+        if let Some(name) = &on_member {
+            check_is_carried(&client, name)?;
+        }
+        Ok(Desk { client, on_member, json: args.json })
+    }
+
+    /// For what is about one member: the one that was named, or else the one that is asked. Lists are of that one alone.
+    fn of_one_member(self) -> Desk {
+        let one = self.on_member.clone().unwrap_or_else(|| HERE.to_owned());
+        Desk { client: self.client.on(Some(one)), ..self }
+    }
+
+    /// Asks for a list of what all members have, and says on stderr whose is not in it.
+    fn ask_all<T>(
+        &self,
+        call: impl FnOnce(&Client) -> Result<Vec<T>, ClientError>,
+    ) -> anyhow::Result<Vec<T>> {
+        let all = self.ask(call)?;
+        let missing = self.client.members_missing();
+        if !missing.is_empty() {
+            // The list is right as far as it goes, whoever hears of this.
+            let _ = writeln!(io::stderr(), "drystone: {}", not_listed(&missing));
+        }
+        Ok(all)
+    }
+
+    /// The member that has carried out what was asked last: what goes on because of that is heard of there.
+    fn where_it_was_done(&self) -> Desk {
+        let there = self.client.answered_by();
+        let (client, on_member) = (self.client.on(there.clone()), there);
+        Desk { client, on_member, json: self.json }
     }
 
     fn ask<T>(&self, call: impl FnOnce(&Client) -> Result<T, ClientError>) -> anyhow::Result<T> {
@@ -87,5 +123,59 @@ impl Desk {
     fn done(&self, sentence: &str) -> anyhow::Result<()> {
         let done = serde_json::json!({ "done": true });
         self.show(&done, |_| Ok(format!("{sentence}\n")))
+    }
+}
+
+/// Refuses to ask a member for another one that knows nothing of that, as those of earlier builds: it would do itself what
+/// is meant for the other.
+fn check_is_carried(client: &Client, name: &str) -> anyhow::Result<()> {
+    // It says itself that there is no such member, that it is away, or that it is in no group.
+    client.group().map_err(advised)?;
+    let answered = client.answered_by();
+    if !answered.is_some_and(|by| by.eq_ignore_ascii_case(name)) {
+        bail!(
+            "the member that is asked is of an earlier version and cannot have '{name}' do it: ask that one itself, with \
+             --server or on its own machine"
+        );
+    }
+    Ok(())
+}
+
+/// What is said of members whose things are not in a list.
+fn not_listed(members: &[String]) -> String {
+    if members.iter().any(|name| name == ALL_OTHERS) {
+        return "this member has heard nothing of its group since it was started: only what it has itself is listed"
+            .to_owned();
+    }
+    let names: Vec<String> = members.iter().map(|name| format!("'{name}'")).collect();
+    let (noun, verb, whose) = match members.len() {
+        1 => ("member", "does", "it has"),
+        _ => ("members", "do", "they have"),
+    };
+    format!(
+        "{noun} {} {verb} not answer, and what {whose} is not in this list: see 'drystone member list' and 'drystone group \
+         volumes'",
+        names.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_not_in_a_list_is_named() {
+        let said = not_listed(&["right".to_owned()]);
+        assert!(
+            said.starts_with("member 'right' does not answer, and what it has is not"),
+            "{said}"
+        );
+        let said = not_listed(&["b".to_owned(), "c".to_owned()]);
+        assert!(
+            said.starts_with("members 'b', 'c' do not answer, and what they have is"),
+            "{said}"
+        );
+        let said = not_listed(&[ALL_OTHERS.to_owned()]);
+        assert!(said.ends_with("only what it has itself is listed"), "{said}");
     }
 }

@@ -65,6 +65,7 @@ mod tests {
             done_bytes,
             total_bytes: 100,
             rate_bytes: 0,
+            member: None,
         };
         let mut bars = Bars::new();
         bars.show(&[job(JobKind::Rebuild, 1), job(JobKind::Scrub, 2)]);

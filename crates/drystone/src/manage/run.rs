@@ -24,7 +24,9 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Failure> {
 
 /// Has long work done and waits for its end, which may be that somebody else has cancelled it.
 pub(super) fn follow(desk: &Desk, kind: RunKind) -> anyhow::Result<Run> {
-    let ended = desk.follow(|member, progress| member.run(kind, tell_begun, progress))?;
+    let ended = desk.follow(|member, progress| {
+        member.run(kind, |run| tell_begun(run, desk.on_member.as_deref()), progress)
+    })?;
     match ended.state {
         RunState::Cancelled => bail!("{}", how_far(&ended)),
         _ => Ok(ended),
@@ -32,13 +34,14 @@ pub(super) fn follow(desk: &Desk, kind: RunKind) -> anyhow::Result<Run> {
 }
 
 /// Who looks at it may want to stop: says what that does.
-fn tell_begun(run: &Run) {
+fn tell_begun(run: &Run, on_member: Option<&str>) {
     if io::stderr().is_terminal() {
         let (what, id) = (word(run.kind), &run.id);
+        let on = on_member.map_or_else(String::new, |name| format!(" --on {name}"));
         // Nobody is kept from the work by a terminal that is gone.
         let _ = writeln!(
             io::stderr(),
-            "Ctrl-C leaves the {what} running; 'drystone run cancel {id}' ends it"
+            "Ctrl-C leaves the {what} running; 'drystone run cancel {id}{on}' ends it"
         );
     }
 }
@@ -179,6 +182,7 @@ mod tests {
             done_bytes: 1 << 20,
             total_bytes: 4 << 20,
             rate_bytes: 0,
+            member: None,
         };
         let cancelled = Run { jobs: vec![job], ..cancelled };
         assert_eq!(how_far(&cancelled), "the scrub was cancelled after 1 MiB of 4 MiB");

@@ -4,7 +4,7 @@ use super::{Desk, confirm::confirm};
 use crate::Failure;
 use crate::cli::schedule::{ScheduleArgs, ScheduleCommand};
 use crate::print::table::Column::{Number, Text};
-use crate::print::table::table;
+use crate::print::table::table_of_members;
 use crate::print::units;
 use anyhow::Context;
 use api::client::{Client, ClientError};
@@ -33,7 +33,7 @@ fn carry_out(desk: &Desk, command: ScheduleCommand) -> Result<(), Failure> {
             Ok(show(desk, |member| member.create_schedule(&new))?)
         }
         ScheduleCommand::List => {
-            let schedules = desk.ask(|member| member.schedules())?;
+            let schedules = desk.ask_all(|member| member.schedules())?;
             Ok(desk.show(&schedules, |schedules| list(schedules))?)
         }
         ScheduleCommand::Show { name } => Ok(show(desk, |member| member.schedule(&name))?),
@@ -86,10 +86,10 @@ fn list(schedules: &[Schedule]) -> anyhow::Result<String> {
         Text("LAST"),
     ];
     let rows: anyhow::Result<Vec<_>> = schedules.iter().map(row).collect();
-    Ok(table(columns, rows?))
+    Ok(table_of_members(columns, rows?))
 }
 
-fn row(schedule: &Schedule) -> anyhow::Result<[String; 7]> {
+fn row(schedule: &Schedule) -> anyhow::Result<(Option<String>, [String; 7])> {
     let named = |volume: &ScheduledVolume| match volume.gone {
         true => format!("{} (gone)", volume.name),
         false => volume.name.clone(),
@@ -101,7 +101,7 @@ fn row(schedule: &Schedule) -> anyhow::Result<[String; 7]> {
         || "-".to_owned(),
         |last| format!("{} {}", units::time(last.planned_unix_seconds), last.outcome.word()),
     );
-    Ok([
+    let cells = [
         schedule.name.clone(),
         volumes.join(","),
         when.to_string(),
@@ -109,5 +109,6 @@ fn row(schedule: &Schedule) -> anyhow::Result<[String; 7]> {
         schedule.snapshots.to_string(),
         next,
         last,
-    ])
+    ];
+    Ok((schedule.member.clone(), cells))
 }

@@ -35,9 +35,9 @@ pub(super) fn client(args: &MemberArgs) -> anyhow::Result<Client> {
 
 /// Refuses what a command that asks no member cannot heed.
 pub(super) fn none(args: &MemberArgs) -> anyhow::Result<()> {
-    if args.server.server.is_some() {
+    if args.server.server.is_some() || args.on_member.is_some() {
         bail!(
-            "this command is about disks of this machine: leave --server out, or run it over there"
+            "this command is about disks of this machine: leave --server and --on out, or run it over there"
         );
     }
     Ok(())

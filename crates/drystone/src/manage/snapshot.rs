@@ -5,7 +5,7 @@ use crate::Failure;
 use crate::cli::snapshot::{SnapshotArgs, SnapshotCommand, Which};
 use crate::print::details::details;
 use crate::print::table::Column::{Number, Text};
-use crate::print::table::table;
+use crate::print::table::{table, table_of_members};
 use crate::print::units;
 use anyhow::bail;
 use api::types::{Extent, JobKind, NewSnapshots, Snapshot, SnapshotAccess, SnapshotChange};
@@ -29,7 +29,7 @@ fn carry_out(desk: &Desk, command: SnapshotCommand) -> anyhow::Result<()> {
             lists(desk.ask(|member| member.create_snapshots(&new))?)
         }
         SnapshotCommand::List { volume, space } => {
-            lists(desk.ask(|member| member.snapshots(volume.as_deref(), space))?)
+            lists(desk.ask_all(|member| member.snapshots(volume.as_deref(), space))?)
         }
         SnapshotCommand::Rollback { which: Which { volume, name }, confirm: asked } => {
             check_there(desk, &volume, &name)?;
@@ -51,7 +51,7 @@ fn carry_out(desk: &Desk, command: SnapshotCommand) -> anyhow::Result<()> {
             let sentence = format!("snapshot '{name}' of '{volume}' is deleted");
             desk.ask(|member| member.delete_snapshot(&volume, &name))?;
             if !follow.no_wait {
-                desk.wait_after(&sentence, &[JobKind::Delete])?;
+                desk.where_it_was_done().wait_after(&sentence, &[JobKind::Delete])?;
             }
             match held_by(desk, &volume, &name)? {
                 Some(clones) => desk.done(&format!(
@@ -137,7 +137,7 @@ fn list(snapshots: &[Snapshot]) -> String {
             Some(iqn) => format!("online as {iqn}"),
             None => "offline".to_owned(),
         };
-        [
+        let cells = [
             snapshot.volume.clone(),
             snapshot.name.clone(),
             units::bytes(snapshot.size_bytes),
@@ -152,9 +152,10 @@ fn list(snapshots: &[Snapshot]) -> String {
             units::time(snapshot.created_unix_seconds),
             access.to_owned(),
             state,
-        ]
+        ];
+        (snapshot.member.clone(), cells)
     };
-    table(columns, snapshots.iter().map(row))
+    table_of_members(columns, snapshots.iter().map(row))
 }
 
 fn changes(extents: &[Extent]) -> String {

@@ -52,7 +52,7 @@ struct Status {
 
 /// Asks, prints, and fails when something is not well: so that scripts need not read.
 pub(crate) fn run(args: &MemberArgs) -> Result<(), Failure> {
-    Ok(show(&Desk::new(args)?)?)
+    Ok(show(&Desk::new(args)?.of_one_member())?)
 }
 
 fn show(desk: &Desk) -> anyhow::Result<()> {

@@ -6,7 +6,7 @@ use crate::advice::access::{for_nobody, write_protected};
 use crate::cli::volume::{CacheWord, CreateArgs, Switch, VolumeArgs, VolumeCommand};
 use crate::print::details::details;
 use crate::print::table::Column::{Number, Text};
-use crate::print::table::table;
+use crate::print::table::table_of_members;
 use crate::print::units;
 use ::array::CLUSTER_BYTES;
 use anyhow::bail;
@@ -16,6 +16,12 @@ use member::spec::size;
 
 /// Does what the command line says.
 pub(crate) fn run(args: VolumeArgs) -> Result<(), Failure> {
+    if let VolumeCommand::Create(CreateArgs { pool: Some(_), .. }) = &args.command
+        && args.member.on_member.is_some()
+    {
+        let sentence = "a member is in one pool: write one of --pool and --on";
+        return Err(Failure::Usage(sentence.to_owned()));
+    }
     let desk = Desk::new(&args.member)?;
     Ok(carry_out(&desk, args.command)?)
 }
@@ -28,7 +34,7 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
             show_sized(desk, Some(new.size_bytes), |member| member.create_volume(&new))
         }
         VolumeCommand::List => {
-            let volumes = desk.ask(|member| member.volumes())?;
+            let volumes = desk.ask_all(|member| member.volumes())?;
             desk.show(&volumes, |volumes| Ok(list(volumes)))
         }
         VolumeCommand::Show { name } => show(desk, |member| member.volume(&name)),
@@ -84,7 +90,8 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
             confirm(&asked, &format!("Give up '{name}' and its snapshots for good?"))?;
             desk.ask(|member| member.purge_volume(&name))?;
             if !follow.no_wait {
-                desk.wait_after(&format!("'{name}' is gone"), &[JobKind::Delete])?;
+                desk.where_it_was_done()
+                    .wait_after(&format!("'{name}' is gone"), &[JobKind::Delete])?;
             }
             desk.done(&format!("'{name}' is gone"))
         }
@@ -195,6 +202,7 @@ fn spec(args: CreateArgs) -> NewVolume {
         },
         read_ahead_bytes: args.read_ahead,
         cached: !args.no_cache,
+        pool: args.pool,
     }
 }
 
@@ -228,7 +236,7 @@ fn list(volumes: &[Volume]) -> String {
         Text("TARGET"),
     ];
     let row = |volume: &Volume| {
-        [
+        let cells = [
             volume.name.clone(),
             units::bytes(volume.size_bytes),
             units::bytes(volume.used_bytes),
@@ -237,9 +245,10 @@ fn list(volumes: &[Volume]) -> String {
             volume.sessions.to_string(),
             volume.snapshots.to_string(),
             volume.iqn.clone(),
-        ]
+        ];
+        (volume.member.clone(), cells)
     };
-    table(columns, volumes.iter().map(row))
+    table_of_members(columns, volumes.iter().map(row))
 }
 
 /// The word for a state.

@@ -39,11 +39,38 @@ pub(crate) fn table<const N: usize>(
     columns: [Column; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
-    let headings = columns.map(|column| column.heading().to_owned());
-    let rows = std::iter::once(headings).chain(rows).map(|row| row.map(fitting));
-    let rows: Vec<[String; N]> = rows.collect();
+    lines(&columns, rows.into_iter().map(Vec::from))
+}
+
+/// The same of things that members of a group have: behind the first column stands whose each is. Those of a member that
+/// is in no group have none, and the column is left out.
+pub(crate) fn table_of_members<const N: usize>(
+    columns: [Column; N],
+    rows: impl IntoIterator<Item = (Option<String>, [String; N])>,
+) -> String {
+    let rows: Vec<_> = rows.into_iter().collect();
+    if rows.iter().all(|(member, _)| member.is_none()) {
+        return table(columns, rows.into_iter().map(|(_, row)| row));
+    }
+    let mut with_member = Vec::from(columns);
+    with_member.insert(1, Column::Text("MEMBER"));
+    let rows = rows.into_iter().map(|(member, row)| {
+        let mut row = Vec::from(row);
+        row.insert(1, member.unwrap_or_else(|| "-".to_owned()));
+        row
+    });
+    lines(&with_member, rows)
+}
+
+/// Each row has a cell for each of the columns.
+fn lines(columns: &[Column], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let headings = columns.iter().map(|column| column.heading().to_owned()).collect();
+    let rows = std::iter::once(headings).chain(rows);
+    let fit = |row: Vec<String>| row.into_iter().map(fitting).collect();
+    let rows: Vec<Vec<String>> = rows.map(fit).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or_default()).collect();
+    let widths = (0..columns.len()).map(|column| width(column).unwrap_or_default());
+    let widths: Vec<usize> = widths.collect();
     let mut text = String::new();
     for row in &rows {
         let cells =
@@ -71,6 +98,17 @@ mod tests {
         );
         assert_eq!(text, "NAME    SIZE  X\na          1\nö-long  100G  y\n");
         assert_eq!(table([Text("A")], []), "A\n");
+    }
+
+    #[test]
+    fn whose_a_thing_is_stands_behind_its_name_where_members_are_several() {
+        let row = |name: &str, member: Option<&str>| {
+            (member.map(str::to_owned), [name, "1"].map(str::to_owned))
+        };
+        let columns = [Text("NAME"), Number("N")];
+        let of_group = table_of_members(columns, [row("a", Some("left")), row("b", None)]);
+        assert_eq!(of_group, "NAME  MEMBER  N\na     left    1\nb     -       1\n");
+        assert_eq!(table_of_members(columns, [row("a", None)]), "NAME  N\na     1\n");
     }
 
     #[test]

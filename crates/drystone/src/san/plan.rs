@@ -318,6 +318,7 @@ fn new_volume(name: &str, keys: &Keys) -> Result<NewConfiguredVolume, String> {
         cache,
         read_ahead_bytes: keys.get("read-ahead").map(small).transpose()?,
         cached: keys.get("read-cache") != Some(&Value::Switch(false)),
+        pool: None,
     };
     let online = keys.get("online") != Some(&Value::Switch(false));
     let access = keys.get("access").map(access_change).transpose()?;

@@ -89,6 +89,7 @@ pub(super) fn answer_at(
         },
         tls,
         door: life.door(),
+        roll: life.roll(),
     };
     Server::start(config, life.remote())
         .with_context(|| format!("cannot make the control socket '{}'", socket.display()))

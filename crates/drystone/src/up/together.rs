@@ -172,6 +172,7 @@ impl Members {
                 token: ticket.token,
                 member: Some(other.name.clone()),
                 listen: other.group_address(),
+                replace_settings: false,
             };
             other.client().join_group(&join).map_err(advised)?;
         }

@@ -546,26 +546,32 @@ fn group(tour: &mut Tour<'_>) {
     tour.refused("DELETE", "/v1/group/tokens/00c0ffee", None, 404, "no-group");
     tour.refused("PATCH", "/v1/group", Some(json!({"name": "lab"})), 404, "no-group");
     tour.refused("DELETE", "/v1/group", None, 404, "no-group");
+    tour.refused("GET", "/v1/pools", None, 404, "no-group");
+    tour.refused("GET", "/v1/pools/default", None, 404, "no-group");
+    tour.refused("POST", "/v1/pools", Some(json!({"name": "ssd"})), 404, "no-group");
+    tour.refused("PATCH", "/v1/members/san1", Some(json!({"pool": "ssd"})), 404, "no-group");
+    tour.refused("POST", "/v1/group/share", None, 404, "no-group");
     let new = |name: &str, listen: String| {
         Some(json!({"name": name, "member": "san1", "listen": listen}))
     };
     tour.refused("POST", "/v1/group", new("lab", "san1".to_owned()), 422, "invalid");
-    tour.refused("POST", "/v1/group", new("no name", three_ports()), 422, "invalid");
-    let door = three_ports();
+    tour.refused("POST", "/v1/group", new("no name", four_ports()), 422, "invalid");
+    let door = four_ports();
     let made = tour.call("POST", "/v1/group", new("lab", door.clone()), 201).json();
     assert_eq!((&made["name"], &made["door"]), (&json!("lab"), &json!(door)));
-    tour.refused("POST", "/v1/group", new("more", three_ports()), 409, "wrong-state");
+    tour.refused("POST", "/v1/group", new("more", four_ports()), 409, "wrong-state");
     tour.call("GET", "/v1/group", None, 200);
     let renamed = tour.call("PATCH", "/v1/group", Some(json!({"name": "yard"})), 200);
     assert_eq!(renamed.json()["id"], made["id"]);
 
+    pools(tour);
     tokens_to_join(tour);
     let token = tour.call("POST", "/v1/group/tokens", None, 201);
     assert_eq!(token.header("cache-control"), Some("no-store"));
     let other = Home::files(2, "256M");
     let second = other.start(&["--raid", "raid1"]);
     let join = json!({
-        "group": door, "token": token.json()["token"], "member": "san2", "listen": three_ports(),
+        "group": door, "token": token.json()["token"], "member": "san2", "listen": four_ports(),
     });
     let join = || http::ask(&other.socket(), "POST", "/v1/group/join", &[], Some(&join));
     let joined = join();
@@ -583,6 +589,35 @@ fn group(tour: &mut Tour<'_>) {
     tour.call("DELETE", "/v1/group", None, 204);
     tour.refused("GET", "/v1/group", None, 404, "no-group");
     second.stop();
+}
+
+/// Pools of the one member of a group, and the settings that it shares with nobody.
+fn pools(tour: &mut Tour<'_>) {
+    let pool = |name: &str| Some(json!({"name": name}));
+    let made = tour.call("POST", "/v1/pools", pool("ssd"), 201);
+    assert_eq!(made.header("location"), Some("/v1/pools/ssd"));
+    tour.call("POST", "/v1/pools", pool("disk"), 201);
+    tour.refused("POST", "/v1/pools", pool("SSD"), 409, "name-taken");
+    tour.refused("POST", "/v1/pools", pool("no name"), 422, "invalid");
+    tour.refused("GET", "/v1/pools/tape", None, 404, "no-such-pool");
+    let to = |pool: &str| Some(json!({"pool": pool}));
+    let moved = tour.call("PATCH", "/v1/members/san1", to("ssd"), 200).json();
+    assert_eq!(moved["pool"], "ssd");
+    tour.refused("PATCH", "/v1/members/san1", to("tape"), 404, "no-such-pool");
+    tour.refused("PATCH", "/v1/members/san3", to("ssd"), 404, "no-such-member");
+    let shown = tour.call("GET", "/v1/pools/ssd", None, 200).json();
+    assert_eq!(shown["members"], json!(["san1"]));
+    tour.refused("DELETE", "/v1/pools/ssd", None, 409, "in-use");
+    let into = Some(json!({"into": "disk"}));
+    let merged = tour.call("POST", "/v1/pools/ssd/merge", into, 200).json();
+    assert_eq!((&merged["name"], &merged["members"]), (&json!("disk"), &json!(["san1"])));
+    tour.call("PATCH", "/v1/members/san1", to("default"), 200);
+    tour.call("DELETE", "/v1/pools/disk", None, 204);
+    tour.refused("DELETE", "/v1/pools/default", None, 422, "invalid");
+    let all = tour.call("GET", "/v1/pools", None, 200).json();
+    assert_eq!(all.as_array().map(Vec::len), Some(1), "{all}");
+    let shared = tour.call("POST", "/v1/group/share", Some(json!({"replace": true})), 200).json();
+    assert_eq!(shared["shares"], true);
 }
 
 /// Tokens that let nobody in.
@@ -655,15 +690,15 @@ fn soon(tour: &mut Tour<'_>, path: &str) {
     tour.call("GET", path, None, 200);
 }
 
-/// An address with a port that is free, and two more behind it.
-fn three_ports() -> String {
+/// An address with a port that is free, and three more behind it.
+fn four_ports() -> String {
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     // Below those that the system gives away by itself (ip_local_port_range of ip(7)).
-    let mut first = (20_000..32_000_u16).step_by(3);
+    let mut first = (20_000..32_000_u16).step_by(4);
     let mut rng = fastrand::Rng::new();
     let skipped = rng.usize(..first.len() / 2);
-    let found = first.by_ref().skip(skipped).find(|port| (*port..port + 3).all(is_free));
-    format!("127.0.0.1:{}", found.expect("three ports in a row are free"))
+    let found = first.by_ref().skip(skipped).find(|port| (*port..port + 4).all(is_free));
+    format!("127.0.0.1:{}", found.expect("four ports in a row are free"))
 }
 
 /// Events from a number on, as far as they are there; then the connection is closed.

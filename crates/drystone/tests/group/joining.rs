@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::common::member::Member;
 use crate::sites::{
     PATIENCE, Site, await_all, await_event, await_store, await_volume, create, group_name, join,
-    sites, volumes, wait_for,
+    make, sites, volumes, wait_for,
 };
 
 /// What each member says of all of them: number, name, door and portals.
@@ -43,7 +43,7 @@ fn three_servers_become_one_group_that_each_of_them_tells_of() {
     }
     await_store(&c, &["a", "b", "c"]);
     assert!(sites.iter().all(|site| site.etcds().len() == 1), "each runs one etcd");
-    b.run(&["volume", "create", "vm-b", "16M"]);
+    make(&b, "b", "vm-b");
     is_told_by_each([&a, &b, &c], &sites.each_ref().map(Site::listen));
     await_event(&a, "group_created");
     await_event(&b, "group_joined");

@@ -4,7 +4,7 @@ use crate::common::member::Member;
 use crate::host::Host;
 use crate::sites::{
     PATIENCE, await_alone, await_event, await_states, await_store, await_volume, group_of, join,
-    run_slowly, sites, states,
+    make, run_slowly, sites, states,
 };
 
 /// The number of a member, which no other one ever has.
@@ -19,7 +19,7 @@ fn number(member: &Member<'_>, name: &str) -> u64 {
 fn members_leave_with_their_volumes_and_the_last_one_ends_the_group() {
     let sites = sites();
     let [a, b, c] = group_of(&sites);
-    c.run(&["volume", "create", "vm", "16M"]);
+    make(&c, "c", "vm");
     let iqn = c.iqn("vm");
     await_volume(&a, "vm", "c", true);
     let unknown = a.refused(&["member", "remove", "nobody", "--yes"]);

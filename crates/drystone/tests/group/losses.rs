@@ -6,7 +6,7 @@ use crate::common::member::Member;
 use crate::host::Host;
 use crate::sites::{
     PATIENCE, Site, asked, await_all, await_event, await_states, await_volume, group_name,
-    group_of, sites, wait_for,
+    group_of, make, sites, wait_for,
 };
 
 /// Within this time the others know of a member that is gone.
@@ -21,7 +21,7 @@ fn heard(member: &Member<'_>, iqn: &str) -> Result<(), String> {
 fn a_member_that_is_killed_is_away_until_it_is_started_again() {
     let sites = sites();
     let [a, b, c] = group_of(&sites);
-    c.run(&["volume", "create", "vm", "16M"]);
+    make(&c, "c", "vm");
     let iqn = c.iqn("vm");
     for member in [&a, &b] {
         await_volume(member, "vm", "c", true);
@@ -64,7 +64,7 @@ fn a_member_that_is_killed_is_away_until_it_is_started_again() {
 fn a_group_whose_members_were_all_killed_is_there_when_they_are_started() {
     let sites = sites();
     let members = group_of(&sites);
-    members[2].run(&["volume", "create", "vm", "16M"]);
+    make(&members[2], "c", "vm");
     let iqn = members[2].iqn("vm");
     let id = members[0].json(&["group", "show"])["id"].clone();
     await_volume(&members[0], "vm", "c", true);

@@ -4,7 +4,7 @@ use crate::common::member::Member;
 use crate::common::run;
 use crate::host::Host;
 use crate::sites::{
-    PATIENCE, Site, await_alone, await_volume, create, join, run_slowly, sites, wait_for,
+    PATIENCE, Site, await_alone, await_volume, create, join, make, run_slowly, sites, wait_for,
 };
 
 /// What a host hears that asks this member for a target.
@@ -28,10 +28,9 @@ fn await_heard(member: &Member<'_>, iqn: &str, wanted: &str) {
 fn a_host_that_asks_any_member_is_sent_to_the_one_that_has_its_volume() {
     let [site_a, site_b, _] = sites();
     let (a, b) = (site_a.start(), site_b.start());
-    for member in [&a, &b] {
-        member.run(&["volume", "create", "vm", "16M"]);
-    }
-    let (of_a, of_b) = (a.iqn("vm"), b.iqn("vm"));
+    a.run(&["volume", "create", "vm-a", "16M"]);
+    b.run(&["volume", "create", "vm", "16M"]);
+    let (of_a, of_b) = (a.iqn("vm-a"), b.iqn("vm"));
     assert_ne!(of_a, of_b, "names of targets say of which array they are");
     assert!(heard(&a, &of_b).contains("target not found"), "{}", heard(&a, &of_b));
     create(&a, &site_a);
@@ -50,7 +49,7 @@ fn a_host_that_asks_any_member_is_sent_to_the_one_that_has_its_volume() {
     await_heard(&a, &of_b, "target not found");
 
     // One that is new is known soon, also by who began alone.
-    b.run(&["volume", "create", "next", "16M"]);
+    make(&b, "b", "next");
     await_volume(&a, "next", "b", true);
     await_heard(&a, &b.iqn("next"), &format!("redirected to {}", b.portal()));
     gone_is_gone(&a, &site_b, &b);

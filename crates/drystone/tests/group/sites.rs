@@ -26,21 +26,26 @@ const LAST_WORDS: Duration = Duration::from_secs(15);
 
 /// The ports of members: below those that the system gives to connections.
 const PORTS_FROM: u16 = 12_000;
-const PORTS_COUNT: u16 = 6_000;
+const PORTS_COUNT: u16 = 4_500;
 
 /// Where one member runs: its disks, its data, its addresses.
 pub(crate) struct Site {
     pub(crate) home: Home,
     pub(crate) name: &'static str,
-    /// Where the other members reach it; the two ports behind it are its own as well.
+    /// Where the other members reach it; the three ports behind it are its own as well.
     pub(crate) door: SocketAddr,
 }
 
 impl Site {
     /// At 127.0.0.`last_byte`.
     pub(crate) fn new(name: &'static str, last_byte: u8) -> Self {
+        Self::with_disks(name, last_byte, "96M")
+    }
+
+    /// The same with disks of this size.
+    pub(crate) fn with_disks(name: &'static str, last_byte: u8, size: &str) -> Self {
         let address = IpAddr::from(Ipv4Addr::new(127, 0, 0, last_byte));
-        let home = Home::files(2, "96M").at(address);
+        let home = Home::files(2, size).at(address);
         Self { home, name, door: SocketAddr::new(address, free_ports(address)) }
     }
 
@@ -122,7 +127,7 @@ impl Drop for Site {
     }
 }
 
-/// The first of three ports in a row that nobody listens on, as far as one can know.
+/// The first of four ports in a row that nobody listens on, as far as one can know.
 fn free_ports(address: IpAddr) -> u16 {
     // Tests of one process never have the same, and other processes begin elsewhere.
     static NEXT: AtomicU16 = AtomicU16::new(0);
@@ -130,9 +135,9 @@ fn free_ports(address: IpAddr) -> u16 {
     let is_free = |port: u16| TcpListener::bind((address, port)).is_ok();
     (0..PORTS_COUNT)
         .map(|_| (begin + NEXT.fetch_add(1, Ordering::Relaxed)) % PORTS_COUNT)
-        .map(|number| PORTS_FROM + 3 * number)
-        .find(|port| (*port..port + 3).all(is_free))
-        .expect("three ports in a row are free")
+        .map(|number| PORTS_FROM + 4 * number)
+        .find(|port| (*port..port + 4).all(is_free))
+        .expect("four ports in a row are free")
 }
 
 /// Three servers.
@@ -181,6 +186,28 @@ pub(crate) fn run_slowly(member: &Member<'_>, words: &[&str]) -> String {
 
 fn word(value: &Value) -> String {
     value.as_str().expect("a text").to_owned()
+}
+
+/// Makes a volume on this member, which tells the others of it.
+#[track_caller]
+pub(crate) fn make(member: &Member<'_>, whose: &str, volume: &str) {
+    member.run(&["volume", "create", volume, "16M", "--on", whose]);
+}
+
+/// Waits until this member keeps to the settings of the group.
+#[track_caller]
+pub(crate) fn await_shared(member: &Member<'_>) {
+    wait_for("it shares its settings", PATIENCE, || {
+        let group = asked(member, &["group", "show"])?;
+        if group["shares"] == true { Ok(()) } else { Err(group.to_string()) }
+    });
+}
+
+/// The members of all volumes by the names of these, as `volume list` has them.
+pub(crate) fn listed(member: &Member<'_>) -> Result<BTreeMap<String, String>, String> {
+    let list = asked(member, &["volume", "list"])?;
+    let all = list.as_array().ok_or("no list")?;
+    Ok(all.iter().map(|one| (word(&one["name"]), word(&one["member"]))).collect())
 }
 
 /// How the members are by name, as this one says.

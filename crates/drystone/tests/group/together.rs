@@ -122,7 +122,7 @@ fn three_members_on_one_machine_are_one_group_and_come_back_as_one() {
         text.contains("group name=drystone members=3") && text.contains("drystone member list")
     );
     together.await_states(3, ["present"; 3]);
-    let volume = ["volume", "create", "vm1", "64M"];
+    let volume = ["volume", "create", "vm1", "64M", "--on", "member-2"];
     together.asked(2, &volume).expect("a member makes a volume");
     wait_for("the first one knows it", PATIENCE, || {
         let volumes = together.asked(1, &["group", "volumes"])?;

@@ -8,6 +8,7 @@ use std::fmt::{self, Debug, Formatter};
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 /// The shortest password.
 pub const PASSWORD_BYTES_MIN: usize = 12;
@@ -38,6 +39,9 @@ pub enum PasswordError {
     #[error("the password cannot be hashed: {0}")]
     Failed(String),
 }
+
+/// Bytes of a [mark](PasswordHash::mark), which is a part of a SHA-256: enough that no two are the same by chance.
+pub(super) const MARK_BYTES: usize = 8;
 
 /// What a password is held against.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +87,12 @@ impl PasswordHash {
         let is_sane = self.0.len() <= PHC_BYTES_MAX && password.len() <= PASSWORD_BYTES_MAX;
         is_sane && hasher().verify_password(password.as_bytes(), self.0.as_str()).is_ok()
     }
+
+    /// What tells it from other ones and says nothing about the password: the same on all members that share it.
+    #[must_use]
+    pub fn mark(&self) -> String {
+        crate::secrets::hex::encode(&Sha256::digest(self.0.as_bytes())[..MARK_BYTES])
+    }
 }
 
 fn hasher() -> Argon2<'static> {
@@ -103,7 +113,10 @@ mod tests {
         for other in ["", "correct horse batterx", &"x".repeat(1 << 20)] {
             assert!(!hash.is_of(other));
         }
-        assert_ne!(PasswordHash::of("correct horse battery").unwrap(), hash, "salted");
+        let again = PasswordHash::of("correct horse battery").unwrap();
+        assert_ne!(again, hash, "salted");
+        assert_ne!(again.mark(), hash.mark());
+        assert_eq!(PasswordHash(hash.0.clone()).mark(), hash.mark());
         assert!(!PasswordHash::of_nobody().unwrap().is_of(""));
         assert_eq!(format!("{hash:?}"), "PasswordHash(..)");
     }

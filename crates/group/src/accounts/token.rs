@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
+use super::password::MARK_BYTES;
 use crate::secrets::hex;
 
 /// What every token begins with, so that one that leaked is known for what it is.
@@ -63,6 +64,12 @@ impl TokenHash {
     pub fn is(&self, other: &Self) -> bool {
         self.0.as_bytes().ct_eq(other.0.as_bytes()).into()
     }
+
+    /// What tells it from other ones and does not say what it is: the same on all members that share it.
+    #[must_use]
+    pub fn mark(&self) -> String {
+        hex::encode(&Sha256::digest(self.0.as_bytes())[..MARK_BYTES])
+    }
 }
 
 #[cfg(test)]
@@ -78,5 +85,7 @@ mod tests {
         let (first, second) = (TokenHash::of(one.as_str()), TokenHash::of(two.as_str()));
         assert!(first.is(&TokenHash::of(one.as_str())) && !first.is(&second));
         assert!(!first.is(&TokenHash(String::new())), "damaged");
+        assert_eq!(first.mark(), TokenHash::of(one.as_str()).mark());
+        assert!(first.mark() != second.mark() && !first.0.contains(&first.mark()));
     }
 }

@@ -6,16 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use super::{MemberRecord, MembershipError};
 
-/// How many ports in a row a member has: for members, for clients of its etcd, for other etcds.
-pub(super) const PORTS: u16 = 3;
+/// How many ports in a row a member has: its door for servers that join, for clients of its etcd, for other etcds, and
+/// for requests that other members carry to it.
+pub const PORTS: u16 = 4;
 
 /// The last port that has the others behind it.
-pub(super) const PORT_MAX: u16 = u16::MAX - PORTS + 1;
+pub const PORT_MAX: u16 = u16::MAX - PORTS + 1;
+
+/// How many ports in a row a member had before others carried requests to it: who joined then may have no more.
+const PORTS_BEFORE: u16 = 3;
 
 /// By how much clocks may differ: tokens and certificates are worth something for a time.
 pub(super) const CLOCKS_SECONDS_MAX: u64 = 60;
 
-/// The longest name of a group or a member.
+/// The longest name of a group, a member or a pool.
 pub(super) const NAME_BYTES_MAX: usize = 63;
 
 /// The longest version, and the longest identity of an array: strangers say them, and the store keeps them.
@@ -28,7 +32,7 @@ pub struct Applicant {
     pub name: String,
     /// Where the other members are to reach it.
     pub address: IpAddr,
-    /// The first of its three ports in a row.
+    /// The first of its [`PORTS`] ports in a row.
     pub port: u16,
     /// The SHA-256 of the certificate that was issued for it, in hexadecimal digits; not looked at before there is one.
     pub certificate_sha256: String,
@@ -74,7 +78,7 @@ impl Applicant {
     }
 }
 
-/// Refuses what cannot be the name of a group or a member.
+/// Refuses what cannot be the name of a group, a member or a pool.
 ///
 /// # Errors
 /// [`MembershipError::Name`]
@@ -93,15 +97,29 @@ pub fn check_name(name: &str) -> Result<(), MembershipError> {
 /// # Errors
 /// [`MembershipError::Address`], [`MembershipError::Port`]
 pub fn check_place(address: IpAddr, port: u16) -> Result<(), MembershipError> {
+    check_address(address)?;
+    check_port(port, PORTS)
+}
+
+/// The same of one that may have been a member before members had so many ports.
+pub(super) fn check_place_before(address: IpAddr, port: u16) -> Result<(), MembershipError> {
+    check_address(address)?;
+    check_port(port, PORTS_BEFORE)
+}
+
+fn check_address(address: IpAddr) -> Result<(), MembershipError> {
     let is_usable = match address.to_canonical() {
         IpAddr::V4(v4) => !(v4.is_unspecified() || v4.is_multicast() || v4.is_broadcast()),
         // Which interface a link-local address belongs to is different on each server.
         IpAddr::V6(v6) => !(v6.is_unspecified() || v6.is_multicast() || v6.is_unicast_link_local()),
     };
-    if !is_usable {
-        return Err(MembershipError::Address(address));
-    }
-    if (1..=PORT_MAX).contains(&port) { Ok(()) } else { Err(MembershipError::Port(port)) }
+    if is_usable { Ok(()) } else { Err(MembershipError::Address(address)) }
+}
+
+/// Refuses a port that has not so many in a row, itself among them.
+fn check_port(port: u16, count: u16) -> Result<(), MembershipError> {
+    let is_possible = port != 0 && port.checked_add(count - 1).is_some();
+    if is_possible { Ok(()) } else { Err(MembershipError::Port(port)) }
 }
 
 /// Refuses what is too long to be kept, or is no word.
@@ -115,5 +133,14 @@ pub(super) fn check_word(what: &'static str, word: &str) -> Result<(), Membershi
 
 /// Whether members at these places would want the same port.
 pub(super) fn overlap(one: &MemberRecord, other: &MemberRecord) -> bool {
-    one.address == other.address && one.port.abs_diff(other.port) < PORTS
+    are_nearer(one, other, PORTS)
+}
+
+/// The same of members that may have been there before members had so many ports.
+pub(super) fn overlap_before(one: &MemberRecord, other: &MemberRecord) -> bool {
+    are_nearer(one, other, PORTS_BEFORE)
+}
+
+fn are_nearer(one: &MemberRecord, other: &MemberRecord, ports: u16) -> bool {
+    one.address == other.address && one.port.abs_diff(other.port) < ports
 }

@@ -5,7 +5,9 @@
 //! may be under way still, cannot be made as well: both compare the same guard, which the one that is made changes.
 
 use super::guard::ChangeId;
-use super::roll::{ABOUT, GUARD, PREFIX, inventory_key, member_key, present_key, token_key};
+use super::roll::{
+    ABOUT, GUARD, NAMES, PREFIX, inventory_key, member_key, pool_key, present_key, token_key,
+};
 use super::{Membership, MembershipError, Roll};
 use crate::mutants::{self, Mutant};
 use crate::record::Setting;
@@ -15,7 +17,7 @@ use crate::store::{Answer, Compare, Op, Outcome, Range, Selection, StoreError, T
 pub(super) const TRIES: usize = 32;
 
 /// How often it does because the store has failed, which takes many seconds each time.
-const FAILURES_MAX: usize = 1;
+pub(super) const FAILURES_MAX: usize = 1;
 
 impl Membership {
     /// Makes a change, and says what the group is after it. One that changes nothing is not committed.
@@ -71,10 +73,11 @@ fn steps(before: &Roll, after: &Roll) -> Vec<Op> {
     let mut steps = Vec::new();
     let delete = |key: String| Op::Delete(Selection::key(key));
     if before.about != after.about {
-        steps.push(match &after.about {
-            Some(about) => Op::put(ABOUT, about.encode()),
-            None => delete(ABOUT.to_owned()),
-        });
+        match &after.about {
+            Some(about) => steps.push(Op::put(ABOUT, about.encode())),
+            // The next group in this store gives the numbers of its members to others.
+            None => steps.extend([delete(ABOUT.to_owned()), Op::Delete(Selection::prefix(NAMES))]),
+        }
     }
     for (number, record) in &after.members {
         if before.members.get(number) != Some(record) {
@@ -92,6 +95,13 @@ fn steps(before: &Roll, after: &Roll) -> Vec<Op> {
     }
     let gone = before.tokens.keys().filter(|id| !after.tokens.contains_key(*id));
     steps.extend(gone.map(|id| delete(token_key(id))));
+    for (name, pool) in &after.pools {
+        if before.pools.get(name) != Some(pool) {
+            steps.push(Op::put(pool_key(name), pool.encode()));
+        }
+    }
+    let gone = before.pools.keys().filter(|name| !after.pools.contains_key(*name));
+    steps.extend(gone.map(|name| delete(pool_key(name))));
     steps
 }
 

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::applicant::{CLOCKS_SECONDS_MAX, NAME_BYTES_MAX, PORT_MAX, PORTS, WORD_BYTES_MAX};
-use super::{LIFETIME_DAYS_MAX, MEMBERS_MAX, TOKENS_MAX};
+use super::names::VOLUME_NAME_BYTES_MAX;
+use super::{DEFAULT_POOL, LIFETIME_DAYS_MAX, MEMBERS_MAX, POOLS_MAX, TOKENS_MAX};
 use crate::record::SettingError;
 use crate::store::StoreError;
 use crate::words::counted;
@@ -39,10 +40,10 @@ pub enum MembershipError {
     /// The store has a group.
     #[error("there is a group '{0}' in the configuration store already")]
     GroupExists(String),
-    /// A name that neither a group nor a member can have.
+    /// A name that neither a group nor a member nor a pool can have.
     #[error(
-        "'{0}' cannot be the name of a group or a member: write 1 to {NAME_BYTES_MAX} letters, digits, '-', '.' and \
-         '_', and more than dots"
+        "'{0}' cannot be the name of a group, a member or a pool: write 1 to {NAME_BYTES_MAX} letters, digits, '-', \
+         '.' and '_', and more than dots"
     )]
     Name(String),
     /// A member has this name, whatever the case of its letters.
@@ -133,6 +134,50 @@ pub enum MembershipError {
     /// The only member.
     #[error("'{0}' is the last member, which cannot be removed: delete the group instead")]
     LastMember(String),
+    /// No pool has this name.
+    #[error("the group has no pool '{0}'")]
+    NoSuchPool(String),
+    /// A pool has this name, whatever the case of its letters.
+    #[error("the group has a pool '{0}' already: choose another name")]
+    PoolTaken(String),
+    /// There are as many pools as there may be.
+    #[error("the group has {POOLS_MAX} pools beside '{DEFAULT_POOL}' already: delete one first")]
+    TooManyPools,
+    /// A pool that is to be deleted has members.
+    #[error(
+        "the pool '{pool}' has {}: move them to another pool first, or merge this one into it",
+        counted(*.members as u64, "member")
+    )]
+    PoolNotEmpty {
+        /// Its name.
+        pool: String,
+        /// How many.
+        members: usize,
+    },
+    /// The pool of who is in no other one.
+    #[error(
+        "the pool '{DEFAULT_POOL}' is that of all members that are in no other one, and always there"
+    )]
+    DefaultPool,
+    /// A pool that is to be merged into itself.
+    #[error("'{0}' cannot be merged into itself: name two pools")]
+    SamePool(String),
+    /// A name that no volume can have.
+    #[error(
+        "{0:?} cannot be the name of a volume: take 1 to {VOLUME_NAME_BYTES_MAX} letters, digits, '-', '.', '_' or ':'"
+    )]
+    VolumeName(String),
+    /// A volume of another member has this name, or one that differs from it only in the case of letters, or in what of
+    /// `-`, `_` and `:` stands where.
+    #[error(
+        "the name '{name}' is that of a volume on the member '{member_name}': names of volumes are unique in the group"
+    )]
+    VolumeNameTaken {
+        /// As that member writes it.
+        name: String,
+        /// The member.
+        member_name: String,
+    },
     /// Who wants to delete the group is not alone in it.
     #[error("the group has {} beside this one: remove those first", counted(*.0 as u64, "member"))]
     NotAlone(usize),

@@ -1,5 +1,5 @@
-//! The members of a group, as all of them see it: who they are, what lets further ones join, who is alive, and what
-//! each serves.
+//! The members of a group, as all of them see it: who they are, in which pools, what lets further ones join, who is
+//! alive, and what each serves.
 //!
 //! All of it lies in one store under `group/`: the head of `roll.rs` has the keys, and what always holds of them.
 //! [`Roll`] is what lies there at one revision, which a watch keeps up to date; [`Membership`] changes it. A change
@@ -9,12 +9,17 @@
 //!
 //! What a member says of itself, that it is alive and what it serves, goes beside that: only the member writes it, and
 //! only while its record is there. Who was removed does not come back by a request that was under way.
+//!
+//! Two things are built on it: names of volumes, each of which one member [claims](Membership::claim_names), and
+//! [where a new volume is made](place).
 
 mod applicant;
 mod change;
 mod error;
 mod group_id;
 mod guard;
+mod names;
+mod placement;
 mod record;
 mod roll;
 mod rules;
@@ -26,27 +31,39 @@ use crate::accounts::{TokenHash, TokenText};
 use crate::ownership::MemberId;
 use crate::record::Setting;
 use crate::store::{
-    Compare, LeaseId, Op, Order, Property, Revision, Selection, Store, Transaction, Watch,
+    Compare, LeaseId, Op, Order, Property, Revision, Selection, Store, TRANSACTION_BYTES_MAX,
+    Transaction, Watch,
 };
 use change::{TRIES, decided};
 use roll::{PREFIX, inventory_key, is_token_id, member_key, present_key, token_key};
-use rules::Shown;
+use rules::ShownToken;
 
-pub use applicant::{Applicant, check_name, check_place};
+pub use applicant::{Applicant, PORT_MAX, PORTS, check_name, check_place};
 pub use error::MembershipError;
 pub use group_id::{GroupId, GroupIdError};
 pub use guard::Guard;
-pub use record::{About, Inventory, JoinToken, ListedVolume, MemberRecord};
+pub use names::folded;
+pub use placement::{PlacementError, Wanted, place};
+pub use record::{About, Inventory, JoinToken, ListedVolume, MemberRecord, NamesUsed, Pool, Shown};
 pub use roll::Roll;
 
 /// Members of a group, at most.
 pub const MEMBERS_MAX: usize = 64;
+
+/// Pools that a group has beside [`DEFAULT_POOL`], at most: each member may be in one of its own.
+pub const POOLS_MAX: usize = 64;
+
+/// The pool of all members that are in no other one. It is always there.
+pub const DEFAULT_POOL: &str = "default";
 
 /// Tokens to join with, at most.
 pub const TOKENS_MAX: usize = 64;
 
 /// The first port of a member where nobody chooses another one.
 pub const PORT: u16 = 3262;
+
+/// What a member can say of what it serves, in bytes: one transaction, which has two keys besides.
+const INVENTORY_BYTES_MAX: usize = TRANSACTION_BYTES_MAX - 1024;
 
 /// The longest life of a token to join with: who finds an old one lying about is not let in by it.
 pub const LIFETIME_DAYS_MAX: u64 = 7;
@@ -177,11 +194,11 @@ impl Membership {
         id: &'a str,
         secret: &str,
         now_unix_seconds: u64,
-    ) -> Result<Shown<'a>, MembershipError> {
+    ) -> Result<ShownToken<'a>, MembershipError> {
         if !is_token_id(id) || secret.len() != TokenText::BYTES {
             return Err(MembershipError::Token);
         }
-        let shown = Shown { id, hash: TokenHash::of(secret) };
+        let shown = ShownToken { id, hash: TokenHash::of(secret) };
         let found = self.store.range(Selection::key(token_key(id))).await?;
         let token = found.kvs.first().map(|kv| JoinToken::decode(&kv.value)).transpose()?;
         if rules::is_good(token.as_ref(), &shown, now_unix_seconds) {
@@ -213,6 +230,42 @@ impl Membership {
     /// There is no such member, or it is the last one.
     pub async fn remove(&self, name: &str) -> Result<MemberId, MembershipError> {
         Ok(self.change(|roll| rules::remove(roll, name)).await?.0)
+    }
+
+    /// Makes a pool that has no members yet.
+    ///
+    /// # Errors
+    /// The name cannot be one, a pool has it, or there are too many.
+    pub async fn create_pool(&self, name: &str) -> Result<(), MembershipError> {
+        self.change(|roll| rules::create_pool(roll, name)).await?;
+        Ok(())
+    }
+
+    /// Deletes a pool that has no members.
+    ///
+    /// # Errors
+    /// There is no such pool, it has members, or it is the default one.
+    pub async fn delete_pool(&self, name: &str) -> Result<(), MembershipError> {
+        self.change(|roll| rules::delete_pool(roll, name)).await?;
+        Ok(())
+    }
+
+    /// Moves all members of a pool to another one, and deletes it. Volumes stay where they are.
+    ///
+    /// # Errors
+    /// One of them is no pool, both are the same, or the first is the default one.
+    pub async fn merge_pool(&self, from: &str, into: &str) -> Result<(), MembershipError> {
+        self.change(|roll| rules::merge_pool(roll, from, into)).await?;
+        Ok(())
+    }
+
+    /// Moves a member from the pool that it is in to another one. Its volumes stay on it.
+    ///
+    /// # Errors
+    /// There is no such member or no such pool.
+    pub async fn move_member(&self, name: &str, pool: &str) -> Result<(), MembershipError> {
+        self.change(|roll| rules::move_member(roll, name, pool)).await?;
+        Ok(())
     }
 
     /// Ends the group.
@@ -251,7 +304,8 @@ impl Membership {
         Err(MembershipError::Contended)
     }
 
-    /// A member says what it serves.
+    /// A member says what it serves. Of thousands of volumes with long access lists it says all but whom they are
+    /// [shown](ListedVolume::shown) to.
     ///
     /// # Errors
     /// As [`enter`](Self::enter).
@@ -265,7 +319,8 @@ impl Membership {
             order: Order::Greater,
             property: Property::Create(0),
         };
-        let put = Op::put(inventory_key(member), inventory.encode());
+        let value = inventory.encode_within(INVENTORY_BYTES_MAX);
+        let put = Op::put(inventory_key(member), value);
         if self.store.commit(Transaction::when(vec![is_member], vec![put])).await?.succeeded {
             return Ok(());
         }

@@ -1,11 +1,14 @@
 //! What the store says of a group and its members.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
 use super::GroupId;
+use crate::access::AccessList;
 use crate::accounts::TokenHash;
+use crate::ownership::MemberId;
 use crate::record::Setting;
 
 /// The group itself.
@@ -32,7 +35,8 @@ pub struct MemberRecord {
     pub name: String,
     /// Where the other members reach it.
     pub address: IpAddr,
-    /// The first of its three ports in a row: for members, for clients of its etcd, for other etcds.
+    /// The first of its [`PORTS`](super::PORTS) ports in a row: its door for servers that join, for clients of its
+    /// etcd, for other etcds, for requests that members carry to it.
     pub port: u16,
     /// The SHA-256 of its certificate, in hexadecimal digits.
     pub certificate_sha256: String,
@@ -73,7 +77,19 @@ impl Setting for JoinToken {
     const WHAT: &'static str = "a token to join with";
 }
 
-/// What a member serves, as it has told the others.
+/// Members among whose disks new volumes are spread. Who is in none of those that are kept is in the
+/// [default one](super::DEFAULT_POOL).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// Its members, each of which is in no other one.
+    pub members: BTreeSet<MemberId>,
+}
+
+impl Setting for Pool {
+    const WHAT: &'static str = "a pool of the group";
+}
+
+/// What a member serves, as it has told the others. What an earlier version does not say has its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inventory {
     /// Where hosts reach it.
@@ -82,14 +98,62 @@ pub struct Inventory {
     pub volumes: Vec<ListedVolume>,
     /// Further targets of it: snapshots that are online.
     pub snapshots: Vec<String>,
+    /// What a new volume of the usual level of its array may take, rounded down to 64 MiB (of a small one to 1 MiB), so that not each write is
+    /// news for all members.
+    #[serde(default)]
+    pub free_bytes: u64,
+    /// What volumes of that level may take in all; 0 where it is not known.
+    #[serde(default)]
+    pub capacity_bytes: u64,
+    /// The portal group tag of its portals (RFC 7143 §13.9); 0 where it is not known.
+    #[serde(default)]
+    pub portal_group: u16,
+    /// The names of its schedules.
+    #[serde(default)]
+    pub schedules: Vec<String>,
+    /// The names of its volumes in the recycle bin.
+    #[serde(default)]
+    pub deleted: Vec<String>,
+    /// What the access lists of its volumes name, which others must not delete.
+    #[serde(default)]
+    pub uses: NamesUsed,
+    /// What it is set to for people and hosts is what the group is set to.
+    #[serde(default)]
+    pub shares: bool,
 }
 
 impl Setting for Inventory {
     const WHAT: &'static str = "what a member serves";
 }
 
+impl Inventory {
+    /// As it lies in the store. One that is longer than so many bytes is said without whom its volumes are shown to,
+    /// which takes the most: others do not tell hosts of them then, and redirect those that know of them all the same.
+    pub(super) fn encode_within(&self, bytes_max: usize) -> Vec<u8> {
+        let whole = self.encode();
+        if whole.len() <= bytes_max {
+            return whole;
+        }
+        let mut short = self.clone();
+        for volume in &mut short.volumes {
+            volume.shown = Shown::Nobody;
+        }
+        short.encode()
+    }
+}
+
+/// Settings of the group that the access lists of a member's volumes name. Users that only policies name are not meant.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NamesUsed {
+    /// Policies.
+    pub policies: BTreeSet<String>,
+    /// CHAP users.
+    pub users: BTreeSet<String>,
+}
+
 /// A volume of a member.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedVolume {
     /// Its name on that member.
     pub name: String,
@@ -99,4 +163,20 @@ pub struct ListedVolume {
     pub size_bytes: u64,
     /// Hosts can use it.
     pub is_online: bool,
+    /// Which hosts may be told of it when they ask another member for targets.
+    #[serde(default)]
+    pub shown: Shown,
+}
+
+/// Which hosts other members may tell of a target. Whether a host may log in is asked where the target is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shown {
+    /// None: nothing was said of it.
+    #[default]
+    Nobody,
+    /// All.
+    Everybody,
+    /// Those that this list lets in.
+    Listed(AccessList),
 }

@@ -2,33 +2,43 @@
 //!
 //! | key | what | written by |
 //! |---|---|---|
-//! | `group/guard` | changes with every change of the next three ([`Guard`]) | whoever makes one, which compares it |
+//! | `group/guard` | changes with every change of the next four ([`Guard`]) | whoever makes one, which compares it |
 //! | `group/about` | the group itself ([`About`]) | changes |
 //! | `group/members/` and a number | a member ([`MemberRecord`]) | changes |
 //! | `group/tokens/` and an identifier | what lets one server join ([`JoinToken`]) | changes |
+//! | `group/pools/` and a name | members among which volumes are spread ([`Pool`]) | changes |
 //! | `group/present/` and a number | the start of the member that is alive, under its lease | that member |
 //! | `group/inventory/` and a number | what the member serves ([`Inventory`]) | that member |
 //!
 //! Numbers have five decimal digits, identifiers of tokens eight hexadecimal ones. Keys of other names are of later
-//! versions, and passed by.
+//! versions, and passed by. Names of volumes lie beside all this and are no part of it ([`names`](super::names)).
 //!
 //! Numbered, for all that lies there ([`Roll::check`]):
-//! 1. Where there is no group, there are no members and no tokens; where there is one, it has 1 to [`MEMBERS_MAX`]
-//!    members.
+//! 1. Where there is no group, there are no members, no tokens and no pools; where there is one, it has 1 to
+//!    [`MEMBERS_MAX`] members.
 //! 2. No member has a number above the highest that was ever given, and none has 0.
 //! 3. Names of members differ, whatever the case of their letters; so do their arrays.
-//! 4. No two members want one port of one address, and each has room for all of its ports.
+//! 4. No two members want one port of one address, and each has room for all of its ports but the last: members had
+//!    one less, and those of that time stay.
 //! 5. There are at most [`TOKENS_MAX`] tokens.
 //! 6. Who is present or says what it serves is a member.
+//! 7. There are at most [`POOLS_MAX`] pools, whose names differ, whatever the case of their letters, and none is called
+//!    as [`DEFAULT_POOL`]: that is the pool of all who are in no other one, and has no key.
+//! 8. Who is in a pool is a member, and in no other pool.
 //!
 //! What a member says of itself concerns that member alone: where it does not read, as what a later version wrote, or
-//! is of one that is none, nothing was said, and all else counts. Whatever changes write must read.
+//! is of one that is none, nothing was said, and all else counts. So it is with who is no member and in a pool: an
+//! earlier version, which knows no pools, has removed it. Whatever else changes write must read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use super::applicant::{check_name, check_place, overlap};
+use super::applicant::{check_name, check_place_before, overlap_before};
 use super::guard::Guard;
-use super::{About, Inventory, JoinToken, MEMBERS_MAX, MemberRecord, MembershipError, TOKENS_MAX};
+use super::{
+    About, DEFAULT_POOL, Inventory, JoinToken, MEMBERS_MAX, MemberRecord, MembershipError,
+    POOLS_MAX, Pool, TOKENS_MAX,
+};
 use crate::ownership::MemberId;
 use crate::record::Setting;
 use crate::store::{Batch, Event, KeyValue, Range, Revision};
@@ -39,8 +49,12 @@ pub(super) const GUARD: &str = "group/guard";
 pub(super) const ABOUT: &str = "group/about";
 const MEMBERS: &str = "group/members/";
 const TOKENS: &str = "group/tokens/";
+const POOLS: &str = "group/pools/";
 const PRESENT: &str = "group/present/";
 const INVENTORIES: &str = "group/inventory/";
+
+/// How the keys of claimed names begin, which are no part of the roll.
+pub(super) const NAMES: &str = "names/";
 
 const NUMBER_DIGITS: usize = 5;
 const TOKEN_ID_DIGITS: usize = 8;
@@ -51,6 +65,10 @@ pub(super) fn member_key(member: MemberId) -> String {
 
 pub(super) fn token_key(id: &str) -> String {
     format!("{TOKENS}{id}")
+}
+
+pub(super) fn pool_key(name: &str) -> String {
+    format!("{POOLS}{name}")
 }
 
 pub(super) fn present_key(member: MemberId) -> String {
@@ -70,10 +88,12 @@ pub struct Roll {
     pub members: BTreeMap<MemberId, MemberRecord>,
     /// What lets servers join, by identifier; those that have expired may be among them.
     pub tokens: BTreeMap<String, JoinToken>,
+    /// Pools but for the default one, by name.
+    pub pools: BTreeMap<String, Pool>,
     /// Which start of each member gives signs of life.
     pub present: BTreeMap<MemberId, u64>,
-    /// What members serve, as they have said it.
-    pub inventories: BTreeMap<MemberId, Inventory>,
+    /// What members serve, as they have said it. Clones of a roll share it: it may be of thousands of volumes.
+    pub inventories: BTreeMap<MemberId, Arc<Inventory>>,
     /// The revision of the store.
     pub revision: Revision,
     /// What a change compares.
@@ -118,9 +138,12 @@ impl Roll {
 
     /// What is said of who is no member was not said.
     fn pass_strangers_by(&mut self) {
-        let Self { members, present, inventories, .. } = self;
+        let Self { members, pools, present, inventories, .. } = self;
         present.retain(|number, _| members.contains_key(number));
         inventories.retain(|number, _| members.contains_key(number));
+        for pool in pools.values_mut() {
+            pool.members.retain(|number| members.contains_key(number));
+        }
     }
 
     fn apply(&mut self, item: Item) {
@@ -129,8 +152,11 @@ impl Roll {
             Item::About(about) => self.about = about,
             Item::Member(number, record) => set(&mut self.members, number, record),
             Item::Token(id, token) => set(&mut self.tokens, id, token),
+            Item::Pool(name, pool) => set(&mut self.pools, name, pool),
             Item::Present(number, incarnation) => set(&mut self.present, number, incarnation),
-            Item::Inventory(number, inventory) => set(&mut self.inventories, number, inventory),
+            Item::Inventory(number, inventory) => {
+                set(&mut self.inventories, number, inventory.map(Arc::new));
+            }
             Item::Later => {}
         }
     }
@@ -150,6 +176,30 @@ impl Roll {
         entered.is_some_and(|incarnation| incarnation != 0) && entered == seen
     }
 
+    /// The pool that the member is in.
+    #[must_use]
+    pub fn pool_of(&self, member: MemberId) -> &str {
+        let found = self.pools.iter().find(|(_, pool)| pool.members.contains(&member));
+        found.map_or(DEFAULT_POOL, |(name, _)| name.as_str())
+    }
+
+    /// Who is in the pool of this name; `None` where there is no such pool.
+    #[must_use]
+    pub fn members_of_pool(&self, name: &str) -> Option<Vec<MemberId>> {
+        if name == DEFAULT_POOL {
+            let is_in = |number: &MemberId| self.pool_of(*number) == DEFAULT_POOL;
+            return Some(self.members.keys().copied().filter(is_in).collect());
+        }
+        self.pools.get(name).map(|pool| pool.members.iter().copied().collect())
+    }
+
+    /// The names of all pools, the default one first.
+    #[must_use]
+    pub fn pool_names(&self) -> Vec<&str> {
+        let kept = self.pools.keys().map(String::as_str);
+        std::iter::once(DEFAULT_POOL).chain(kept).collect()
+    }
+
     /// Asserts all that the head of this file numbers.
     ///
     /// # Panics
@@ -165,8 +215,9 @@ impl Roll {
             ensure(is_member, || format!("it hears of {number}, who is none"))?;
         }
         let Some(about) = &self.about else {
-            let is_empty = self.members.is_empty() && self.tokens.is_empty();
-            return ensure(is_empty, || "it has members or tokens, and no group".to_owned());
+            let is_empty =
+                self.members.is_empty() && self.tokens.is_empty() && self.pools.is_empty();
+            return ensure(is_empty, || "it has members, tokens or pools, and no group".to_owned());
         };
         check_name(&about.name).map_err(|error| error.to_string())?;
         let count = self.members.len();
@@ -177,19 +228,39 @@ impl Roll {
             ensure(is_given, || format!("the number of {number} was never given"))?;
             self.sound_member(*number, record)?;
         }
+        self.sound_pools()?;
         let count = self.tokens.len();
         ensure(count <= TOKENS_MAX, || format!("it has {count} tokens, and {TOKENS_MAX} may be"))
+    }
+
+    /// The same of the pools.
+    fn sound_pools(&self) -> Result<(), String> {
+        let count = self.pools.len();
+        ensure(count <= POOLS_MAX, || format!("it has {count} pools, and {POOLS_MAX} may be"))?;
+        let mut names = BTreeSet::from([DEFAULT_POOL.to_owned()]);
+        let mut placed = BTreeSet::new();
+        for (name, pool) in &self.pools {
+            check_name(name).map_err(|error| error.to_string())?;
+            let is_new = names.insert(name.to_ascii_lowercase());
+            ensure(is_new, || format!("two pools are called '{name}'"))?;
+            for number in &pool.members {
+                let is_member = self.members.contains_key(number);
+                ensure(is_member, || format!("the pool '{name}' has {number}, who is none"))?;
+                ensure(placed.insert(*number), || format!("{number} is in two pools"))?;
+            }
+        }
+        Ok(())
     }
 
     /// The same of one member, and of all with higher numbers beside it.
     fn sound_member(&self, number: MemberId, record: &MemberRecord) -> Result<(), String> {
         check_name(&record.name).map_err(|error| error.to_string())?;
-        check_place(record.address, record.port).map_err(|error| error.to_string())?;
+        check_place_before(record.address, record.port).map_err(|error| error.to_string())?;
         for (other, beside) in self.members.iter().filter(|(other, _)| **other > number) {
             let both = |what: &str| format!("{number} and {other} have the same {what}");
             ensure(!beside.name.eq_ignore_ascii_case(&record.name), || both("name"))?;
             ensure(beside.array != record.array, || both("array"))?;
-            ensure(!overlap(beside, record), || both("ports"))?;
+            ensure(!overlap_before(beside, record), || both("ports"))?;
         }
         Ok(())
     }
@@ -223,6 +294,7 @@ enum Item {
     About(Option<About>),
     Member(MemberId, Option<MemberRecord>),
     Token(String, Option<JoinToken>),
+    Pool(String, Option<Pool>),
     Present(MemberId, Option<u64>),
     Inventory(MemberId, Option<Inventory>),
     /// Not known here.
@@ -243,6 +315,10 @@ impl Item {
         }
         if let Some(id) = key.strip_prefix(TOKENS) {
             return Ok(Self::Token(token_id(key, id)?, decode(kv)?));
+        }
+        if let Some(name) = key.strip_prefix(POOLS) {
+            check_name(name).map_err(|_| strange(key))?;
+            return Ok(Self::Pool(name.to_owned(), decode(kv)?));
         }
         if let Some(number) = key.strip_prefix(PRESENT) {
             let said = |number| Self::Present(number, kv.and_then(incarnation));

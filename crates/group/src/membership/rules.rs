@@ -11,8 +11,8 @@
 
 use super::applicant::{check_name, check_word, overlap};
 use super::{
-    About, Applicant, GroupId, JoinToken, MEMBERS_MAX, MemberRecord, MembershipError, Roll,
-    TOKENS_MAX,
+    About, Applicant, DEFAULT_POOL, GroupId, JoinToken, MEMBERS_MAX, MemberRecord, MembershipError,
+    POOLS_MAX, Pool, Roll, TOKENS_MAX,
 };
 use crate::accounts::TokenHash;
 use crate::mutants::{self, Mutant};
@@ -22,7 +22,7 @@ use crate::ownership::MemberId;
 const FOUNDER: MemberId = MemberId(1);
 
 /// What an applicant shows.
-pub(super) struct Shown<'a> {
+pub(super) struct ShownToken<'a> {
     pub(super) id: &'a str,
     pub(super) hash: TokenHash,
 }
@@ -87,7 +87,7 @@ pub(super) fn revoke_token(roll: &mut Roll, id: &str) -> Result<(), MembershipEr
 /// group.
 pub(super) fn admit(
     roll: &mut Roll,
-    shown: &Shown<'_>,
+    shown: &ShownToken<'_>,
     applicant: &Applicant,
     now_unix_seconds: u64,
 ) -> Result<MemberId, MembershipError> {
@@ -149,8 +149,71 @@ pub(super) fn delete(roll: &mut Roll) -> Result<(), MembershipError> {
     roll.about = None;
     roll.members.clear();
     roll.tokens.clear();
+    roll.pools.clear();
     roll.present.clear();
     roll.inventories.clear();
+    Ok(())
+}
+
+/// A pool, without members.
+pub(super) fn create_pool(roll: &mut Roll, name: &str) -> Result<(), MembershipError> {
+    about(roll)?;
+    check_name(name)?;
+    if let Some(taken) = roll.pool_names().iter().find(|other| other.eq_ignore_ascii_case(name)) {
+        return Err(MembershipError::PoolTaken((*taken).to_owned()));
+    }
+    if roll.pools.len() >= POOLS_MAX {
+        return Err(MembershipError::TooManyPools);
+    }
+    roll.pools.insert(name.to_owned(), Pool::default());
+    Ok(())
+}
+
+pub(super) fn delete_pool(roll: &mut Roll, name: &str) -> Result<(), MembershipError> {
+    about(roll)?;
+    let members = pool(roll, name)?.len();
+    if name == DEFAULT_POOL {
+        return Err(MembershipError::DefaultPool);
+    }
+    if members > 0 {
+        return Err(MembershipError::PoolNotEmpty { pool: name.to_owned(), members });
+    }
+    roll.pools.remove(name);
+    Ok(())
+}
+
+/// The end of a pool whose members go to another one.
+pub(super) fn merge_pool(roll: &mut Roll, from: &str, into: &str) -> Result<(), MembershipError> {
+    about(roll)?;
+    let moved = pool(roll, from)?;
+    pool(roll, into)?;
+    if from == into {
+        return Err(MembershipError::SamePool(from.to_owned()));
+    }
+    if from == DEFAULT_POOL {
+        return Err(MembershipError::DefaultPool);
+    }
+    roll.pools.remove(from);
+    // Who is in no pool any more is in the default one.
+    if let Some(pool) = roll.pools.get_mut(into) {
+        pool.members.extend(moved);
+    }
+    Ok(())
+}
+
+/// Another pool for a member; its volumes stay where they are.
+pub(super) fn move_member(roll: &mut Roll, name: &str, to: &str) -> Result<(), MembershipError> {
+    about(roll)?;
+    let found = roll.find(name).map(|(number, _)| number);
+    let number = found.ok_or_else(|| MembershipError::NoSuchMember(name.to_owned()))?;
+    pool(roll, to)?;
+    if !mutants::is(Mutant::PoolForgotten) {
+        roll.leave_pool(number);
+    }
+    if let Some(pool) = roll.pools.get_mut(to) {
+        pool.members.insert(number);
+    }
+    debug_assert!(roll.pool_of(number) == to || mutants::is(Mutant::PoolForgotten));
     Ok(())
 }
 
@@ -160,7 +223,22 @@ impl Roll {
         self.members.remove(&member);
         self.present.remove(&member);
         self.inventories.remove(&member);
+        if !mutants::is(Mutant::GoneInPool) {
+            self.leave_pool(member);
+        }
     }
+
+    /// The member is in the default pool from now on.
+    fn leave_pool(&mut self, member: MemberId) {
+        for pool in self.pools.values_mut() {
+            pool.members.remove(&member);
+        }
+    }
+}
+
+/// Who is in the pool of this name.
+fn pool(roll: &Roll, name: &str) -> Result<Vec<MemberId>, MembershipError> {
+    roll.members_of_pool(name).ok_or_else(|| MembershipError::NoSuchPool(name.to_owned()))
 }
 
 fn about(roll: &mut Roll) -> Result<&mut About, MembershipError> {
@@ -168,7 +246,11 @@ fn about(roll: &mut Roll) -> Result<&mut About, MembershipError> {
 }
 
 /// Whether what the store has under the identifier that was shown, if anything, lets in who shows this.
-pub(super) fn is_good(token: Option<&JoinToken>, shown: &Shown<'_>, now_unix_seconds: u64) -> bool {
+pub(super) fn is_good(
+    token: Option<&JoinToken>,
+    shown: &ShownToken<'_>,
+    now_unix_seconds: u64,
+) -> bool {
     token.is_some_and(|token| token.hash.is(&shown.hash) && !is_expired(token, now_unix_seconds))
 }
 

@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 
 use super::{PkiError, SERVER_NAME, fingerprint};
 use crate::membership::GroupId;
+use crate::secrets::Key;
 
 /// How long before it is made a certificate begins: the clocks of members differ.
 const EARLIER: Duration = Duration::from_secs(24 * 60 * 60);
@@ -31,6 +32,9 @@ const LATEST: Duration = Duration::from_secs(253_402_300_799);
 
 /// How long a common name may be (`ub-common-name`, RFC 5280 appendix A.1).
 const COMMON_NAME_CHARS_MAX: usize = 64;
+
+/// What the key of the group's settings is derived for.
+const SETTINGS: &str = "settings of a group";
 
 /// `id-at-commonName`.
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
@@ -129,6 +133,12 @@ impl Authority {
     #[must_use]
     pub const fn key_pem(&self) -> &Zeroizing<String> {
         &self.key_pem
+    }
+
+    /// The key that secrets of the group's settings are sealed with: each member has it, as each has this authority.
+    #[must_use]
+    pub fn settings_key(&self) -> Key {
+        Key::derived(SETTINGS, self.issuer.key().serialized_der())
     }
 
     /// The SHA-256 of its certificate, in hexadecimal digits.

@@ -356,3 +356,14 @@ proptest! {
         let _ = format!("drystonejoin_{text}").parse::<Ticket>();
     }
 }
+
+/// Each member has read the authority from its own files.
+#[test]
+fn all_who_have_an_authority_have_one_key_for_settings() {
+    let made = authority();
+    let read = Authority::read(made.certificate_pem(), made.key_pem()).unwrap();
+    assert_eq!(read.settings_key().name(), made.settings_key().name());
+    assert_ne!(authority().settings_key().name(), made.settings_key().name());
+    let shown = format!("{:?}", made.settings_key());
+    assert!(!shown.contains(made.key_pem().as_str()), "{shown}");
+}

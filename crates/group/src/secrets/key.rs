@@ -196,6 +196,21 @@ impl Debug for Key {
 }
 
 impl Key {
+    /// The key that everybody has who has `from`, which must hold as much that nobody can guess as a key does. Keys of
+    /// two purposes tell nothing of each other.
+    #[must_use]
+    pub fn derived(purpose: &str, from: &[u8]) -> Self {
+        // The length keeps a purpose from running on into what it is derived from.
+        let hash = Sha256::new()
+            .chain_update(b"derived drystone store key 1\0")
+            .chain_update((purpose.len() as u64).to_be_bytes())
+            .chain_update(purpose)
+            .chain_update(from);
+        let mut key = Zeroizing::new([0; KEY_BYTES]);
+        key.copy_from_slice(&hash.finalize());
+        Self(key)
+    }
+
     /// The name of the key, which tells it from others and does not tell the key.
     #[must_use]
     pub fn name(&self) -> String {

@@ -4,6 +4,9 @@
 //! comes from systemd, and never in the store. A store that is opened without its key works; its
 //! secrets say that they must be set again.
 //!
+//! What members of a group share is sealed with a key that each of them [derives](Key::derived) from what it
+//! has, so that no file holds it and none is read or written for it ([`Vault::of_key`]).
+//!
 //! Each secret is sealed by XChaCha20-Poly1305 under a random nonce of 24 bytes. The version of this
 //! format, the name of the key and the place in the store are authenticated along: a secret that is moved
 //! to the place of another one does not open.
@@ -90,10 +93,13 @@ pub enum SecretError {
     },
 }
 
-/// Seals and opens secrets with the key of this machine.
+/// Seals and opens secrets with the key of this machine, or with one that was derived.
+///
+/// Invariant: without a source there is a key, which is what the vault was made of.
 #[derive(Debug)]
 pub struct Vault {
-    source: KeySource,
+    /// Where the key lies; `None` for one that lies nowhere.
+    source: Option<KeySource>,
     /// What seals, and opens what it has sealed.
     key: Option<Key>,
     /// The key in the file beside a credential: it opens what was sealed with it.
@@ -115,30 +121,38 @@ impl Vault {
     #[must_use]
     pub fn without_key(source: KeySource) -> Self {
         let earlier = source.beside().and_then(|file| file.read().ok().flatten());
-        Self { source, key: None, earlier }
+        Self { source: Some(source), key: None, earlier }
     }
 
-    /// The file that a key lies in, or would: also where systemd has another one.
+    /// With this key, which lies nowhere: no file is read or written for it, and it has no faults.
+    #[must_use]
+    pub const fn of_key(key: Key) -> Self {
+        Self { source: None, key: Some(key), earlier: None }
+    }
+
+    /// The file that a key lies in, or would: also where systemd has another one. Empty if it lies nowhere.
     #[must_use]
     pub fn path(&self) -> &Path {
         match &self.source {
-            KeySource::File(path) | KeySource::Credential { file: path, .. } => path,
+            Some(KeySource::File(path) | KeySource::Credential { file: path, .. }) => path,
+            None => Path::new(""),
         }
     }
 
     /// Whether systemd has handed over a key.
     #[must_use]
     pub const fn has_credential(&self) -> bool {
-        matches!(self.source, KeySource::Credential { .. })
+        matches!(self.source, Some(KeySource::Credential { .. }))
     }
 
     /// Why there is a key that cannot be used, if it is so.
     #[must_use]
     pub fn fault(&self) -> Option<KeyError> {
-        let of_key = if self.key.is_some() { None } else { self.source.read().err() };
+        let source = self.source.as_ref()?;
+        let of_key = if self.key.is_some() { None } else { source.read().err() };
         let of_earlier = || match self.earlier {
             Some(_) => None,
-            None => self.source.beside()?.read().err(),
+            None => source.beside()?.read().err(),
         };
         of_key.or_else(of_earlier)
     }
@@ -146,18 +160,21 @@ impl Vault {
     /// The key that lies in the file, if it is in use and is not the credential as well.
     #[must_use]
     pub fn kept_key(&self) -> Option<KeptKey> {
-        let (file, key) = match self.source.beside() {
-            None => (self.source.clone(), self.key.as_ref()),
+        let source = self.source.as_ref()?;
+        let (file, key) = match source.beside() {
+            None => (source.clone(), self.key.as_ref()),
             Some(file) => (file, self.earlier.as_ref()),
         };
-        let sealing = self.key.as_ref().filter(|_| self.source != file);
+        let sealing = self.key.as_ref().filter(|_| *source != file);
         let key = key.filter(|key| sealing.is_none_or(|sealing| sealing.name() != key.name()))?;
         Some(KeptKey { file, key: key.clone() })
     }
 
-    /// As if its file had this key, whatever lies there by now: it is of a vault that was open before.
+    /// As if its file had this key, whatever lies there by now: it is of a vault that was open before. One without a
+    /// file has none to remember.
     pub fn remember(&mut self, kept: &KeptKey) {
-        let has_file_beside = self.source.beside().is_some();
+        let Some(source) = &self.source else { return };
+        let has_file_beside = source.beside().is_some();
         let place = if has_file_beside { &mut self.earlier } else { &mut self.key };
         *place = Some(kept.key.clone());
     }
@@ -172,12 +189,13 @@ impl Vault {
     }
 
     fn take_key(&mut self) -> Result<Key, KeyError> {
-        Ok(match self.key.take() {
+        if let Some(key) = self.key.take() {
+            return Ok(key);
+        }
+        let source = self.source.as_ref().expect("a vault without a source has a key");
+        Ok(match source.read()? {
             Some(key) => key,
-            None => match self.source.read()? {
-                Some(key) => key,
-                None => self.source.make()?,
-            },
+            None => source.make()?,
         })
     }
 

@@ -185,6 +185,38 @@ fn what_was_sealed_with_the_file_opens_beside_a_credential() {
     assert_eq!(open().unwrap().unseal(PLACE, &old), Ok(secret()));
 }
 
+/// Members of a group have it from the key of their authority.
+#[test]
+fn a_derived_key_is_the_same_for_all_who_have_what_it_is_derived_from_and_lies_nowhere() {
+    let of = |purpose: &str, from: &[u8]| Vault::of_key(Key::derived(purpose, from));
+    let (mut one, mut other) = (of("settings", b"authority"), of("settings", b"authority"));
+    let sealed = one.seal(PLACE, &secret()).unwrap();
+    assert_eq!(other.unseal(PLACE, &sealed), Ok(secret()));
+    let back = other.seal(PLACE, &secret()).unwrap();
+    assert_eq!((back.key(), one.unseal(PLACE, &back)), (sealed.key(), Ok(secret())));
+    let strangers: [(&str, &[u8]); 4] = [
+        ("settings", b"another authority"),
+        ("other", b"authority"),
+        ("setting", b"sauthority"),
+        ("settingsa", b"uthority"),
+    ];
+    for (purpose, from) in strangers {
+        let refused = of(purpose, from).unseal(PLACE, &sealed);
+        assert!(matches!(refused, Err(SecretError::NoKey { .. })), "{purpose}");
+    }
+
+    // There is nothing to make, to lose or to write back.
+    one.make_ready().expect("it has its key");
+    assert!(one.fault().is_none() && one.kept_key().is_none() && !one.has_credential());
+    assert_eq!(one.path(), Path::new(""));
+    let dir = tempfile::tempdir().unwrap();
+    let mut filed = vault(dir.path());
+    filed.make_ready().unwrap();
+    one.remember(&filed.kept_key().expect("it is in its file"));
+    assert_eq!(one.unseal(PLACE, &sealed), Ok(secret()), "a key of a file is none of its");
+    assert_eq!(one.seal(PLACE, &secret()).unwrap().key(), sealed.key());
+}
+
 #[test]
 fn nothing_shows_a_secret_or_a_key() {
     let dir = tempfile::tempdir().unwrap();

@@ -41,6 +41,43 @@ pub struct Batch {
     pub destinations: Vec<(String, DestinationStep)>,
 }
 
+impl Batch {
+    /// What of it is for the settings that members of a group share.
+    #[must_use]
+    pub fn of_group(&self) -> Self {
+        Self {
+            policies: self.policies.clone(),
+            users: self.users.clone(),
+            mutual: self.mutual.clone(),
+            accounts: self.accounts.clone(),
+            destinations: self.destinations.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// What of it is for the settings of the member that has the volumes.
+    #[must_use]
+    pub fn of_member(&self) -> Self {
+        Self {
+            volumes: self.volumes.clone(),
+            made: self.made.clone(),
+            schedules: self.schedules.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether it changes nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let Self { volumes, made, schedules, policies, users, mutual, accounts, destinations } =
+            self;
+        let changes_volumes = !volumes.is_empty() || !made.is_empty() || !schedules.is_empty();
+        let changes_access = !policies.is_empty() || !users.is_empty() || mutual.is_some();
+        let changes_others = !accounts.is_empty() || !destinations.is_empty();
+        !changes_volumes && !changes_access && !changes_others
+    }
+}
+
 /// What is to be set for a volume; what is `None` stays.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VolumeStep {
@@ -123,15 +160,43 @@ impl Settings {
         batch.check_secrets(&self.given)?;
         let sealed = self.sealed(batch)?;
         self.change(|state| {
-            let mut after = state.clone();
-            let writes = batch.decide(&mut after, &sealed, now_unix_seconds)?;
-            let known = after.secrets(&self.vault);
-            ChapPolicy::new(known.users, known.mutual)?;
+            let writes = self.writes_of(batch, state, &sealed, now_unix_seconds)?;
             let op = |(key, value): (String, Option<Vec<u8>>)| match value {
                 Some(value) => Op::put(key, value),
                 None => Op::Delete(Selection::key(key)),
             };
             Ok((writes.into_iter().map(op).collect(), ()))
+        })
+        .await
+    }
+
+    /// What a batch makes of a state, or why it cannot be made.
+    fn writes_of(
+        &self,
+        batch: &Batch,
+        state: &State,
+        sealed: &SealedSecrets,
+        now_unix_seconds: u64,
+    ) -> Result<Writes, SettingsError> {
+        let mut after = state.clone();
+        let writes = batch.decide(&mut after, sealed, now_unix_seconds)?;
+        let known = after.secrets(&self.vault);
+        ChapPolicy::new(known.users, known.mutual)?;
+        Ok(writes)
+    }
+
+    /// What a look at the settings makes of a batch that could be made whole as they are now; nothing is changed.
+    pub(super) async fn judged<T>(
+        &mut self,
+        batch: &Batch,
+        now_unix_seconds: u64,
+        look: impl Fn(&State) -> Result<T, SettingsError>,
+    ) -> Result<T, SettingsError> {
+        batch.check_secrets(&self.given)?;
+        let sealed = self.sealed(batch)?;
+        self.change(|state| {
+            self.writes_of(batch, state, &sealed, now_unix_seconds)?;
+            Ok((Vec::new(), look(state)?))
         })
         .await
     }

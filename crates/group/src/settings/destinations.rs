@@ -214,7 +214,11 @@ impl Settings {
         .await
     }
 
-    fn sealed_way(&mut self, name: &str, way: Way<Secret>) -> Result<Way<Sealed>, SettingsError> {
+    pub(super) fn sealed_way(
+        &mut self,
+        name: &str,
+        way: Way<Secret>,
+    ) -> Result<Way<Sealed>, SettingsError> {
         way.try_map(|what, secret| {
             let text = str::from_utf8(secret.as_bytes());
             check_secret(what, text.map_err(|_| DestinationError::Secret(what))?)?;

@@ -4,17 +4,25 @@
 //! Each change looks at all settings, decides, and is committed only if nobody changed any of them
 //! meanwhile, else it begins anew. So what a change relies on (that a policy is there, that no record
 //! names a user that goes) is still so when it is made, whoever else changes settings.
+//!
+//! Members of a group [share](Shared) what is set for people and hosts: it is kept the same way in the store of the
+//! group, and each member has a [mirror](Settings::mirror) of it in its own, from which everything is read.
 
 mod batch;
 mod concerned;
 mod destinations;
 mod directions;
+mod halves;
 mod identity;
 mod intents;
 mod logins;
+mod merge;
+mod mirror;
 mod room;
 mod schedules;
+mod shared;
 mod state;
+mod steps;
 mod units;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,8 +34,8 @@ use crate::accounts::AccountError;
 use crate::destinations::DestinationError;
 use crate::record::Setting;
 use crate::schedules::ScheduleError;
-use crate::secrets::{KeyError, Secret, Vault};
-use crate::store::{Compare, Op, Range, Selection, Store, StoreError, Transaction};
+use crate::secrets::{Key, KeyError, Secret, Vault};
+use crate::store::{Compare, Op, Range, Revision, Selection, Store, StoreError, Transaction};
 use crate::words::counted;
 use state::{GUARD, MUTUAL, policy_key, user_key, volume_key};
 
@@ -35,11 +43,14 @@ pub use batch::{AccountStep, Batch, ListChange, MutualChange, ScheduleStep, Volu
 pub use concerned::Concerned;
 pub use destinations::DestinationStep;
 pub use directions::Given;
+pub use halves::Halves;
 pub use identity::Identity;
 pub use intents::{Intent, Intents};
 pub use logins::AccountChange;
-pub use room::SETTINGS_BYTES_MAX;
-pub use state::{Known, Mutual, NotThere, Rule, State, VolumeSettings};
+pub use merge::{Bringing, Conflict, Merged};
+pub use room::{GROUP_BYTES_MAX, SETTINGS_BYTES_MAX};
+pub use shared::{Shared, lets_in};
+pub use state::{GUARD as GUARD_KEY, Known, Mutual, NotThere, Rule, State, VolumeSettings};
 pub use units::{LaterUnit, UnitKey, UnitRecord, Units};
 
 /// How often a change begins anew because of others before it is given up.
@@ -175,6 +186,14 @@ impl Settings {
         Self { store, vault, given, bytes_max, last: Mutex::default() }
     }
 
+    /// Those that the members of a group share, in its store, with the key of secrets that each of them has.
+    #[must_use]
+    pub fn of_group(store: Arc<dyn Store>, key: Key) -> Self {
+        let mut settings = Self::new(store, Vault::of_key(key));
+        settings.limit(GROUP_BYTES_MAX);
+        settings
+    }
+
     /// They may take so much from now on, instead of [`SETTINGS_BYTES_MAX`].
     pub const fn limit(&mut self, bytes_max: u64) {
         self.bytes_max = bytes_max;
@@ -219,18 +238,26 @@ impl Settings {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What lies under all prefixes of settings; `None` if somebody changed the store meanwhile.
+    /// What lies under all prefixes of settings; `None` if somebody changed a setting meanwhile.
     async fn read_once(&self) -> Result<Option<Range>, SettingsError> {
         let mut all: Option<Range> = None;
+        let mut is_of_one_revision = true;
         for prefix in state::PREFIXES {
             let found = self.store.range(Selection::prefix(prefix)).await?;
             match &mut all {
                 None => all = Some(found),
-                Some(all) if all.revision == found.revision => all.kvs.extend(found.kvs),
-                Some(_) => return Ok(None),
+                Some(all) => {
+                    is_of_one_revision &= all.revision == found.revision;
+                    all.kvs.extend(found.kvs);
+                }
             }
         }
-        Ok(all)
+        if is_of_one_revision {
+            return Ok(all);
+        }
+        // Members of a group say in the same store how they are, all the time: that changes no setting.
+        let guard = self.store.range(Selection::key(GUARD)).await?;
+        Ok(all.filter(|all| guard_of(all) == guard_of(&guard)))
     }
 
     /// Makes a change if all that it was decided on is still so when it is made.
@@ -240,19 +267,23 @@ impl Settings {
     ) -> Result<T, SettingsError> {
         for _ in 0..TRIES {
             let state = self.read().await?;
-            let (mut ops, answer) = decide(&state)?;
+            let (ops, answer) = decide(&state)?;
             if ops.is_empty() {
                 return Ok(answer);
             }
             state.check_room(&ops, self.bytes_max)?;
-            ops.push(Op::put(GUARD, ""));
-            let unchanged = Compare::unchanged(GUARD, state.guard);
-            let transaction = Transaction::when(vec![unchanged], ops);
-            if self.store.commit(transaction).await?.succeeded {
+            if self.commit(&state, ops).await? {
                 return Ok(answer);
             }
         }
         Err(SettingsError::Contended)
+    }
+
+    /// Does this if nobody has changed a setting since the state that it was decided on, and says whether it did.
+    async fn commit(&self, state: &State, mut ops: Vec<Op>) -> Result<bool, SettingsError> {
+        ops.push(Op::put(GUARD, ""));
+        let unchanged = Compare::unchanged(GUARD, state.guard);
+        Ok(self.store.commit(Transaction::when(vec![unchanged], ops)).await?.succeeded)
     }
 
     async fn change_volume<T>(
@@ -487,6 +518,12 @@ impl Settings {
     pub async fn clear_mutual(&self) -> Result<(), SettingsError> {
         self.change(|_| Ok((vec![Op::Delete(Selection::key(MUTUAL))], ()))).await
     }
+}
+
+/// When any setting was changed last, as far as it was found; 0 for never.
+fn guard_of(range: &Range) -> Revision {
+    let guard = range.kvs.iter().find(|kv| kv.key == GUARD.as_bytes());
+    guard.map_or(0, |guard| guard.mod_revision)
 }
 
 /// A record names a CHAP user that is there.

@@ -11,6 +11,10 @@ use crate::store::{Op, Selection};
 /// What all settings may take, as [`State::taken_bytes`] counts.
 pub const SETTINGS_BYTES_MAX: u64 = 6 << 20;
 
+/// What the settings that members of a group share may take in its store: each member has them all beside its own,
+/// which are what is set for its volumes.
+pub const GROUP_BYTES_MAX: u64 = 3 << 20;
+
 /// A key and a value of more lie in pages of their own.
 const SHARES_PAGE_BYTES: u64 = 2 << 10;
 
@@ -41,24 +45,65 @@ impl State {
 
     /// Refuses what makes the settings larger than they may be; never what does not make them larger.
     pub(super) fn check_room(&self, ops: &[Op], bytes_max: u64) -> Result<(), SettingsError> {
-        let before = self.taken_bytes();
-        let (mut after, mut is_larger) = (before, false);
+        let mut room = Room::of(self, bytes_max);
         for op in ops {
-            let (key, new) = match op {
-                Op::Put { key, value, .. } => (key, Some((key.len() + value.len()) as u64)),
-                Op::Delete(Selection::Key(key)) => (key, None),
-                Op::Delete(Selection::Prefix(_)) | Op::Range(_) => continue,
-            };
-            let old = self.sizes.get(key).copied();
-            is_larger |= new > old.map(|old| old + WORD_BYTES);
-            after = after - old.map_or(0, taken_by) + new.map_or(0, taken_by);
+            match op {
+                Op::Put { key, value, .. } => room.take(key, Some(value)),
+                Op::Delete(Selection::Key(key)) => room.take(key, None),
+                Op::Delete(Selection::Prefix(_)) | Op::Range(_) => {}
+            }
         }
-        let words_max = if is_larger { 0 } else { WORDS_BYTES_MAX };
-        if after <= before.max(bytes_max.saturating_add(words_max)) {
+        room.check()
+    }
+}
+
+/// What the settings take while a change is put together.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room<'a> {
+    state: &'a State,
+    bytes_max: u64,
+    before_bytes: u64,
+    after_bytes: u64,
+    is_larger: bool,
+}
+
+impl<'a> Room<'a> {
+    /// Before any of the change.
+    pub(super) fn of(state: &'a State, bytes_max: u64) -> Self {
+        let taken_bytes = state.taken_bytes();
+        let (before_bytes, after_bytes) = (taken_bytes, taken_bytes);
+        Self { state, bytes_max, before_bytes, after_bytes, is_larger: false }
+    }
+
+    /// Whether a setting takes more with this value than it does, by more than a word.
+    pub(super) fn grows(&self, key: &[u8], value: Option<&[u8]>) -> bool {
+        let old = self.state.sizes.get(key).copied();
+        size(key, value) > old.map(|old| old + WORD_BYTES)
+    }
+
+    /// With another step of the change, each of another key.
+    pub(super) fn take(&mut self, key: &[u8], value: Option<&[u8]>) {
+        let old = self.state.sizes.get(key).copied();
+        self.is_larger |= self.grows(key, value);
+        let (goes, comes) = (old.map_or(0, taken_by), size(key, value).map_or(0, taken_by));
+        self.after_bytes = self.after_bytes - goes + comes;
+    }
+
+    /// Refuses the change as it is by now.
+    pub(super) fn check(&self) -> Result<(), SettingsError> {
+        let Self { bytes_max, before_bytes, after_bytes, .. } = *self;
+        let words_max = if self.is_larger { 0 } else { WORDS_BYTES_MAX };
+        if after_bytes <= before_bytes.max(bytes_max.saturating_add(words_max)) {
             return Ok(());
         }
-        Err(SettingsError::Full { taken_bytes: before, bytes_max, wanted_bytes: after - before })
+        let (taken_bytes, wanted_bytes) = (before_bytes, after_bytes - before_bytes);
+        Err(SettingsError::Full { taken_bytes, bytes_max, wanted_bytes })
     }
+}
+
+/// What a key takes with a value; `None` for one that goes.
+fn size(key: &[u8], value: Option<&[u8]>) -> Option<u64> {
+    value.map(|value| (key.len() + value.len()) as u64)
 }
 
 #[cfg(test)]

@@ -30,18 +30,19 @@ use crate::schedules::Schedule;
 use crate::secrets::{Sealed, Secret, SecretError, Vault};
 use crate::store::{KeyValue, Range, Revision};
 
-pub(super) const GUARD: &str = "access";
+/// The key that changes with every change of any setting: who wants to hear of them watches it.
+pub const GUARD: &str = "access";
 pub(super) const MUTUAL: &str = "chap/mutual";
 const VOLUMES: &str = "volumes/";
-const POLICIES: &str = "policies/";
-const USERS: &str = "chap/users/";
-const ACCOUNTS: &str = "accounts/";
-const TOKENS: &str = "tokens/";
+pub(super) const POLICIES: &str = "policies/";
+pub(super) const USERS: &str = "chap/users/";
+pub(super) const ACCOUNTS: &str = "accounts/";
+pub(super) const TOKENS: &str = "tokens/";
 const SCHEDULES: &str = "schedules/";
 /// What is to be written: each key once, `None` for one that is to go.
 pub(super) type Writes = BTreeMap<String, Option<Vec<u8>>>;
 
-const DESTINATIONS: &str = "destinations/";
+pub(super) const DESTINATIONS: &str = "destinations/";
 pub(super) const IDENTITY: &str = "identity";
 const INTENTS: &str = "intents/";
 
@@ -349,7 +350,10 @@ impl State {
     }
 
     /// Refuses to let a policy go that volumes name.
-    pub(super) fn check_unused_policy(&self, name: &str) -> Result<(), SettingsError> {
+    ///
+    /// # Errors
+    /// [`SettingsError::PolicyInUse`]
+    pub fn check_unused_policy(&self, name: &str) -> Result<(), SettingsError> {
         match self.uses_of_policy(name) {
             0 => Ok(()),
             volumes => Err(SettingsError::PolicyInUse { name: name.to_owned(), volumes }),
@@ -357,7 +361,10 @@ impl State {
     }
 
     /// Refuses to let a CHAP user go that records name.
-    pub(super) fn check_unused_user(&self, user: &str) -> Result<(), SettingsError> {
+    ///
+    /// # Errors
+    /// [`SettingsError::UserInUse`]
+    pub fn check_unused_user(&self, user: &str) -> Result<(), SettingsError> {
         let (volumes, policies) = self.uses_of_user(user);
         if volumes == 0 && policies.is_empty() {
             return Ok(());

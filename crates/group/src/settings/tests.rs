@@ -410,3 +410,28 @@ fn schedules_are_kept_with_what_came_of_them() {
     let gone = wait(settings.delete_schedule("hourly")).unwrap_err().to_string();
     assert_eq!(gone, "there is no schedule 'hourly'");
 }
+
+#[test]
+fn a_batch_is_parted_into_what_members_share_and_what_one_has() {
+    let mut batch = Batch::default();
+    assert!(batch.is_empty());
+    batch.volumes.insert(7, VolumeStep::default());
+    batch.made.push("vm1".into());
+    batch.policies.insert("comes".into(), Some(vec!["ip=10.0.0.1".parse().unwrap()]));
+    batch.policies.insert("goes".into(), None);
+    batch.users.insert("comes".into(), Some(secret("twelve-bytes-1")));
+    batch.users.insert("goes".into(), None);
+    batch.mutual = Some(MutualChange::Clear);
+    batch.accounts.push(("ada".into(), AccountStep::Remove));
+    batch.schedules.push(("hourly".into(), ScheduleStep::Delete));
+    batch.destinations.push(("ops".into(), DestinationStep::Delete));
+    assert!(!batch.is_empty());
+
+    let (of_group, of_member) = (batch.of_group(), batch.of_member());
+    assert!(of_group.of_member().is_empty() && of_member.of_group().is_empty());
+    assert_eq!((of_member.volumes.len(), of_member.schedules.len()), (1, 1));
+    assert_eq!(of_member.made, ["vm1"]);
+    assert_eq!((of_group.policies.len(), of_group.users.len()), (2, 2));
+    assert!(of_group.mutual.is_some());
+    assert_eq!((of_group.accounts.len(), of_group.destinations.len()), (1, 1));
+}

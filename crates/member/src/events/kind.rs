@@ -189,6 +189,16 @@ kinds! {
     StorePartUp = "store_part_up", Info;
     /// Two members list the same target.
     NameTwice = "name_listed_twice", Warning;
+    /// The settings of this member are those that the members of its group have in common.
+    SettingsShared = "settings_shared", Info;
+    /// They differ from those, and this member keeps its own.
+    SettingsDiffer = "settings_differ", Warning;
+    /// What is set for the group is not taken over by this member.
+    SettingsNotShared = "settings_not_shared", Warning;
+    /// A volume of this member and one of another member have the same name.
+    VolumeNameTwice = "volume_name_twice", Warning;
+    /// The member cannot listen where other members ask it.
+    MembersNotAnswered = "members_not_answered", Error;
     /// The member is in a group, and cannot take part in it.
     GroupDamaged = "group_damaged", Error;
 }
@@ -241,6 +251,10 @@ impl Kind {
                 | Self::CertificateNotUsed
                 | Self::NotManagedOverTls
                 | Self::NameTwice
+                | Self::VolumeNameTwice
+                | Self::SettingsDiffer
+                | Self::SettingsNotShared
+                | Self::MembersNotAnswered
                 | Self::GroupDamaged
         )
     }

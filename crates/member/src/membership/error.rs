@@ -10,6 +10,11 @@ use group::pki::PkiError;
 use group::store::StoreError;
 use thiserror::Error;
 
+use crate::settings::KeptError;
+
+/// So many of what differs are named in one sentence.
+const NAMED_MAX: usize = 8;
+
 /// Why what is asked about the group is refused, or fails.
 #[derive(Debug, Error)]
 pub enum GroupError {
@@ -47,10 +52,15 @@ pub enum GroupError {
         "the members are not known, as the store of the group has not answered since this member started: {0}"
     )]
     NotReached(String),
+    /// A volume is to have a name, and nobody can say whether another member has it.
+    #[error(
+        "names of volumes are promised by the group's store, which does not answer: {0}; what is there goes on"
+    )]
+    NamesNotPromised(String),
     /// The member was removed.
     #[error("this member was removed from its group and is leaving it")]
     Leaving,
-    /// One of the three ports cannot be used.
+    /// One of the ports of a member cannot be used.
     #[error("cannot listen on {address}, which other members are to reach: {source}")]
     Listen {
         /// Where.
@@ -92,9 +102,27 @@ pub enum GroupError {
         /// Why it could not be taken back.
         source: Box<GroupError>,
     },
+    /// The settings of the member are not the group's.
+    #[error(
+        "this member keeps settings of its own, as they differ from those of the group in {}",
+        named(.0)
+    )]
+    SettingsDiffer(Vec<String>),
+    /// Settings are not read, or not taken over.
+    #[error(transparent)]
+    Settings(#[from] KeptError),
     /// The member ends.
     #[error("the member is stopping")]
     Stopping,
+}
+
+/// The first few of them, in words.
+pub(super) fn named(all: &[String]) -> String {
+    let mut named = all[..all.len().min(NAMED_MAX)].join(", ");
+    if all.len() > NAMED_MAX {
+        named.push_str(&format!(" and {} more", all.len() - NAMED_MAX));
+    }
+    named
 }
 
 impl From<StoreError> for GroupError {

@@ -10,6 +10,9 @@
 //! ╰── membership.json     who it is in which group: written last, removed first
 //! ```
 //!
+//! Beside it lies `group-settings`, from the first time that the member shares the settings of a group: it stays when
+//! the directory goes, and says to the next group that is joined where those of the member came from.
+//!
 //! Invariant: where `membership.json` is, all the others are, whole. A directory without it is that of a group that was
 //! never made or joined to the end, or one that was left: the next that is made or joined takes its place.
 //!
@@ -36,6 +39,9 @@ const AUTHORITY_KEY: &str = "authority-key.pem";
 const CERTIFICATE: &str = "member.pem";
 const KEY: &str = "member-key.pem";
 const ETCD: &str = "etcd";
+
+/// Beside the directory.
+const HAD_SETTINGS: &str = "group-settings";
 
 /// The version of `membership.json` that is written, and the latest that is understood.
 const VERSION: u32 = 1;
@@ -64,6 +70,25 @@ pub(super) struct MembershipFile {
     /// The group was to end, whose last member this one is: if its store is empty, it has.
     #[serde(default)]
     pub(super) is_ending: bool,
+    /// Whose settings it has.
+    #[serde(default)]
+    pub(super) settings: SettingsMark,
+}
+
+/// Whose settings a member has that is in a group, of those that members have in common.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum SettingsMark {
+    /// Its own, until the group has them too.
+    #[default]
+    Own,
+    /// Its own, until it takes the group's for them, as its operator wants it.
+    ToReplace,
+    /// Its own, which were those of a group that it was in before, until this one has them too: what that has not may
+    /// have been taken away there.
+    Returned,
+    /// The group's.
+    Shared,
 }
 
 impl MembershipFile {
@@ -135,6 +160,26 @@ impl GroupDir {
 
     pub(super) fn key(&self) -> PathBuf {
         self.0.join(KEY)
+    }
+
+    fn had_settings(&self) -> PathBuf {
+        self.0.with_file_name(HAD_SETTINGS)
+    }
+
+    /// Notes, for all groups that the member joins after this one, that its settings are those of a group.
+    ///
+    /// # Errors
+    /// [`GroupError::Files`].
+    pub(super) fn note_settings(&self, group: &GroupId) -> Result<(), GroupError> {
+        let path = self.had_settings();
+        ring::replace_file(&path, format!("{group}\n").as_bytes())
+            .map_err(|error| failed(&path, error))
+    }
+
+    /// Whether that was noted; also where nobody can say.
+    pub(super) fn has_noted_settings(&self) -> bool {
+        let noted = fs::symlink_metadata(self.had_settings());
+        !noted.is_err_and(|error| error.kind() == ErrorKind::NotFound)
     }
 
     /// What lies there.
@@ -272,6 +317,7 @@ mod tests {
             further_endpoints: vec!["https://192.0.2.2:3263".to_owned()],
             has_seat: true,
             is_ending: false,
+            settings: SettingsMark::Shared,
         }
     }
 
@@ -324,6 +370,48 @@ mod tests {
         dir.clear().unwrap();
         assert_eq!((found(&dir), is_in_group(data.path())), ("nothing", false));
         dir.clear().unwrap();
+    }
+
+    /// One that a version wrote whose members shared no settings is of a member that has its own.
+    #[test]
+    fn whose_settings_it_has_is_kept_and_is_its_own_unless_it_is_said() {
+        let data = tempfile::tempdir().unwrap();
+        let dir = GroupDir::new(data.path());
+        dir.begin(&keys()).unwrap();
+        dir.write(&file()).unwrap();
+        let path = dir.0.join(MEMBERSHIP);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(r#""settings": "shared""#), "{text}");
+        let marks = [
+            SettingsMark::Own,
+            SettingsMark::ToReplace,
+            SettingsMark::Returned,
+            SettingsMark::Shared,
+        ];
+        for settings in marks {
+            dir.write(&MembershipFile { settings, ..file() }).unwrap();
+            let Ok(Found::Here(here)) = dir.read() else { panic!("it is there") };
+            assert_eq!(here.0.settings, settings);
+        }
+        let mut earlier: serde_json::Value = serde_json::from_str(&text).unwrap();
+        earlier.as_object_mut().unwrap().remove("settings").unwrap();
+        fs::write(&path, earlier.to_string()).unwrap();
+        let Ok(Found::Here(here)) = dir.read() else { panic!("it is there") };
+        assert_eq!(here.0, MembershipFile { settings: SettingsMark::Own, ..file() });
+    }
+
+    #[test]
+    fn that_settings_are_those_of_a_group_is_known_after_it_was_left() {
+        let data = tempfile::tempdir().unwrap();
+        let dir = GroupDir::new(data.path());
+        dir.begin(&keys()).unwrap();
+        dir.write(&file()).unwrap();
+        assert!(!dir.has_noted_settings());
+        dir.note_settings(&file().group).unwrap();
+        dir.note_settings(&file().group).unwrap();
+        dir.clear().unwrap();
+        assert_eq!(found(&dir), "nothing");
+        assert!(dir.has_noted_settings());
     }
 
     #[test]

@@ -5,20 +5,62 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use group::membership::{Inventory, Roll};
+use group::access::Object;
+use group::membership::{Inventory, Roll, Shown};
 use group::ownership::MemberId;
 
-/// The targets of others, and where hosts reach each; nowhere that of a member that is away.
-pub(crate) type Elsewhere = BTreeMap<String, Arc<[SocketAddr]>>;
+/// The targets of others by their normalised names.
+pub(crate) type Elsewhere = BTreeMap<String, TargetElsewhere>;
+
+/// A target of another member.
+#[derive(Debug, Clone)]
+pub(crate) struct TargetElsewhere {
+    /// Where hosts reach it; nowhere while its member is away.
+    pub(crate) portals: Arc<[SocketAddr]>,
+    /// Whether it is a volume, or a snapshot of one.
+    pub(crate) object: Object,
+    /// All that its member serves.
+    inventory: Arc<Inventory>,
+    /// Where its volume stands there.
+    volume: Option<usize>,
+}
+
+impl TargetElsewhere {
+    /// The number of the portal group there; 0 if it is not known.
+    pub(crate) fn portal_group(&self) -> u16 {
+        self.inventory.portal_group
+    }
+
+    /// Whom discovery may tell of it. A list names policies and CHAP users of its member, which are those of this one
+    /// only if that member's settings are the group's.
+    pub(crate) fn shown(&self) -> &Shown {
+        let volume = self.volume.and_then(|at| self.inventory.volumes.get(at));
+        let shown = volume.filter(|volume| volume.is_online).map(|volume| &volume.shown);
+        match shown {
+            Some(Shown::Listed(_)) if !self.inventory.shares => &Shown::Nobody,
+            Some(shown) => shown,
+            None => &Shown::Nobody,
+        }
+    }
+}
 
 /// Targets that two members list, by their normalised names, and the names of two of those members.
 pub(super) type Twice = BTreeMap<String, [String; 2]>;
 
-/// The targets that a member lists.
-fn listed(inventory: &Inventory) -> impl Iterator<Item = String> {
-    let volumes = inventory.volumes.iter().map(|volume| &volume.iqn);
+/// The targets that a member lists, with the places of their volumes in what it serves. The name of a snapshot's target
+/// is that of its volume, a colon, and what tells it from others; no other colon is behind the volume's.
+fn listed(inventory: &Inventory) -> impl Iterator<Item = (String, Object, Option<usize>)> {
     // As iSCSI compares names (RFC 3722).
-    volumes.chain(&inventory.snapshots).map(|iqn| iqn.to_ascii_lowercase())
+    let normalised = |iqn: &String| iqn.to_ascii_lowercase();
+    let volumes = inventory.volumes.iter().map(move |volume| normalised(&volume.iqn));
+    let places: BTreeMap<String, usize> = volumes.clone().zip(0..).collect();
+    let volumes = volumes.zip(0..).map(|(iqn, at)| (iqn, Object::Volume, Some(at)));
+    let snapshots = inventory.snapshots.iter().map(move |iqn| {
+        let iqn = normalised(iqn);
+        let volume = iqn.rsplit_once(':').and_then(|(volume, _)| places.get(volume).copied());
+        (iqn, Object::Snapshot, volume)
+    });
+    volumes.chain(snapshots)
 }
 
 /// The targets that two members list, whether they are present or away. One of them has a copy of what the other has,
@@ -28,7 +70,7 @@ pub(super) fn listed_twice(roll: &Roll) -> Twice {
     let mut twice = Twice::new();
     let name = |id: MemberId| roll.members.get(&id).map_or(String::new(), |it| it.name.clone());
     for (id, inventory) in &roll.inventories {
-        for iqn in listed(inventory) {
+        for (iqn, ..) in listed(inventory) {
             let first = *owners.entry(iqn.clone()).or_insert(*id);
             if first != *id {
                 twice.entry(iqn).or_insert_with(|| [name(first), name(*id)]);
@@ -45,12 +87,22 @@ pub(super) fn elsewhere(roll: &Roll, me: MemberId, twice: &Twice) -> Elsewhere {
     for (id, inventory) in roll.inventories.iter().filter(|(id, _)| **id != me) {
         let is_present = roll.is_present(*id);
         let portals: Arc<[SocketAddr]> = Arc::from(inventory.portals.as_slice());
-        for iqn in listed(inventory) {
+        for (iqn, object, volume) in listed(inventory) {
             let is_known = is_present && !twice.contains_key(&iqn);
-            all.insert(iqn, if is_known { portals.clone() } else { nowhere.clone() });
+            let portals = if is_known { portals.clone() } else { nowhere.clone() };
+            let inventory = inventory.clone();
+            all.insert(iqn, TargetElsewhere { portals, object, inventory, volume });
         }
     }
     all
+}
+
+/// What a member that is present serves, as another one sees it.
+#[cfg(test)]
+pub(crate) fn elsewhere_of(inventory: Inventory) -> Elsewhere {
+    let mut roll = super::tests::roll_of(&[(1, true), (2, true)]);
+    roll.inventories.insert(MemberId(2), Arc::new(inventory));
+    elsewhere(&roll, MemberId(1), &Twice::new())
 }
 
 /// Where hosts reach what is bound to these, on a host that has these addresses and that other members know by
@@ -122,6 +174,7 @@ fn of_if_inet6(table: &str) -> Vec<Ipv6Addr> {
 
 #[cfg(test)]
 mod tests {
+    use group::access::{AccessList, Entry, Record};
     use group::membership::ListedVolume;
 
     use super::*;
@@ -137,28 +190,67 @@ mod tests {
             iqn: (*iqn).to_owned(),
             size_bytes: 1,
             is_online: true,
+            ..ListedVolume::default()
         };
         Inventory {
             portals: vec![at(portal)],
             volumes: volumes.iter().map(volume).collect(),
             snapshots: snapshots.iter().map(|&iqn| iqn.to_owned()).collect(),
+            ..Inventory::default()
         }
+    }
+
+    fn list(user: &str) -> AccessList {
+        let mut list = AccessList::default();
+        let record: Record = format!("chap={user}").parse().unwrap();
+        list.add(Entry::Record(record)).unwrap();
+        list
+    }
+
+    #[test]
+    fn whom_others_may_tell_is_what_the_member_says_of_the_volume() {
+        let roll = roll_of(&[(1, true), (2, true)]);
+        let names = ["iqn.a", "iqn.b", "iqn.c", "iqn.d"];
+        let mut theirs = inventory("192.0.2.2:3260", &names, &["iqn.A:s", "iqn.d:s", "iqn.gone:s"]);
+        (theirs.portal_group, theirs.shares) = (7, true);
+        theirs.volumes[0].shown = Shown::Listed(list("ada"));
+        theirs.volumes[1].shown = Shown::Everybody;
+        theirs.volumes[2] =
+            ListedVolume { shown: Shown::Everybody, is_online: false, ..theirs.volumes[2].clone() };
+        let shown = |theirs: &Inventory, iqn: &str| {
+            let mut roll = roll.clone();
+            roll.inventories.insert(MemberId(2), Arc::new(theirs.clone()));
+            let all = elsewhere(&roll, MemberId(1), &Twice::new());
+            assert_eq!(all[iqn].portal_group(), 7);
+            (all[iqn].object, all[iqn].shown().clone())
+        };
+        use Object::{Snapshot, Volume};
+        let listed = Shown::Listed(list("ada"));
+        assert_eq!(shown(&theirs, "iqn.a"), (Volume, listed.clone()));
+        assert_eq!(shown(&theirs, "iqn.a:s"), (Snapshot, listed), "it is for whom the volume is");
+        assert_eq!(shown(&theirs, "iqn.b"), (Volume, Shown::Everybody));
+        assert_eq!(shown(&theirs, "iqn.c"), (Volume, Shown::Nobody), "it is not online");
+        assert_eq!(shown(&theirs, "iqn.d:s"), (Snapshot, Shown::Nobody));
+        assert_eq!(shown(&theirs, "iqn.gone:s"), (Snapshot, Shown::Nobody));
+        theirs.shares = false;
+        assert_eq!(shown(&theirs, "iqn.a"), (Volume, Shown::Nobody), "its users are its own");
+        assert_eq!(shown(&theirs, "iqn.b"), (Volume, Shown::Everybody));
     }
 
     #[test]
     fn what_others_have_is_where_they_are_and_nowhere_while_they_are_away() {
         let mut roll = roll_of(&[(1, true), (2, false), (3, true), (4, true)]);
         let own = inventory("192.0.2.1:3260", &["iqn.mine", "iqn.here"], &["iqn.both"]);
-        roll.inventories.insert(MemberId(1), own);
+        roll.inventories.insert(MemberId(1), Arc::new(own));
         let away = inventory("192.0.2.2:3260", &["iqn.away", "iqn.twice"], &["iqn.away:s"]);
-        roll.inventories.insert(MemberId(2), away);
+        roll.inventories.insert(MemberId(2), Arc::new(away));
         let third = inventory("192.0.2.3:3260", &["iqn.Twice", "iqn.here"], &["iqn.third:s"]);
-        roll.inventories.insert(MemberId(3), third);
+        roll.inventories.insert(MemberId(3), Arc::new(third));
         let fourth = inventory("192.0.2.4:3260", &["iqn.both", "iqn.own", "iqn.own"], &[]);
-        roll.inventories.insert(MemberId(4), fourth);
+        roll.inventories.insert(MemberId(4), Arc::new(fourth));
         let twice = listed_twice(&roll);
         let all = elsewhere(&roll, MemberId(1), &twice);
-        let of = |iqn: &str| all.get(iqn).map(|portals| portals.to_vec());
+        let of = |iqn: &str| all.get(iqn).map(|it| it.portals.to_vec());
         assert_eq!(of("iqn.away"), Some(vec![]));
         assert_eq!(of("iqn.away:s"), Some(vec![]));
         assert_eq!(of("iqn.third:s"), Some(vec![at("192.0.2.3:3260")]));
@@ -176,8 +268,8 @@ mod tests {
         assert_eq!(twice, listed);
         assert_eq!(all.len(), 7, "{all:?}");
         let of_third = elsewhere(&roll, MemberId(3), &twice);
-        assert_eq!(of_third["iqn.mine"].to_vec(), [at("192.0.2.1:3260")]);
-        assert_eq!(of_third["iqn.twice"].len(), 0);
+        assert_eq!(of_third["iqn.mine"].portals.to_vec(), [at("192.0.2.1:3260")]);
+        assert_eq!(of_third["iqn.twice"].portals.len(), 0);
     }
 
     #[test]

@@ -15,10 +15,12 @@ use ring::wait::{Bell, Event};
 use zeroize::Zeroizing;
 
 use super::GroupError;
+use super::announced::Announcer;
 use super::files::{GroupDir, Keys, MembershipFile};
 use super::kept::Kept;
 use super::part::Part;
 use super::presence::{News, Presence};
+use crate::group_request::{RollNow, SecretWord};
 
 /// How keys of a group begin in its store.
 const NAMESPACE: &str = "drystone/";
@@ -42,6 +44,8 @@ pub(super) struct Joined {
     /// It was entered in the life of this process.
     has_entered: Cell<bool>,
     heard: RefCell<Heard>,
+    /// Other threads hear of it.
+    announcer: Rc<Announcer>,
     /// How often something has changed that others wait for.
     changes: Cell<u64>,
     changed: Bell,
@@ -65,6 +69,7 @@ impl Joined {
         dir: &GroupDir,
         file: MembershipFile,
         keys: Keys,
+        announcer: Rc<Announcer>,
     ) -> Result<Self, GroupError> {
         let authority = Authority::read(&keys.authority, &keys.authority_key)?;
         let identity =
@@ -98,6 +103,7 @@ impl Joined {
             lease: Cell::new(None),
             has_entered: Cell::new(false),
             heard: RefCell::new(heard),
+            announcer,
             changes: Cell::new(0),
             changed: Bell::default(),
         })
@@ -137,6 +143,11 @@ impl Joined {
         &self.etcd
     }
 
+    /// The same, for who keeps something else in it.
+    pub(super) fn store(&self) -> Arc<dyn Store> {
+        self.etcd.clone()
+    }
+
     pub(super) const fn part(&self) -> &Rc<Part> {
         &self.part
     }
@@ -148,10 +159,12 @@ impl Joined {
     /// From now on it is asked nothing more.
     pub(super) fn begin_to_leave(&self) {
         self.is_leaving.set(true);
+        self.announcer.withdraw();
     }
 
     pub(super) fn stop_tasks(&self) {
         self.ended.set();
+        self.announcer.withdraw();
     }
 
     /// What the future gives, or `None` when the tasks are to end before.
@@ -235,6 +248,26 @@ impl Joined {
     pub(super) fn hear_roll(&self, roll: Roll) {
         self.heard.borrow_mut().roll = Some(roll);
         self.note_change();
+        self.announce();
+    }
+
+    /// Tells other threads how the group is now.
+    pub(super) fn announce(&self) {
+        if self.is_leaving() || self.ended.has_happened() {
+            return;
+        }
+        let heard = self.heard.borrow();
+        let Some(roll) = &heard.roll else { return };
+        let (file, keys) = (self.file(), &self.keys);
+        self.announcer.announce(RollNow {
+            me: file.member,
+            name: file.name.clone(),
+            roll: roll.clone(),
+            store_fault: heard.fault.clone(),
+            authority: keys.authority.clone(),
+            certificate: keys.certificate.clone(),
+            key: SecretWord(keys.key.clone()),
+        });
     }
 
     /// What a watch has said changes the roll.
@@ -254,6 +287,7 @@ impl Joined {
         if is_change {
             self.note_change();
         }
+        self.announce();
         Ok(())
     }
 
@@ -281,6 +315,7 @@ impl Joined {
     pub(super) fn reached(&self) -> bool {
         let before = self.heard.borrow_mut().fault.take();
         self.note_change();
+        self.announce();
         before.is_some()
     }
 
@@ -291,6 +326,7 @@ impl Joined {
         heard.presence.lose_sight();
         drop(heard);
         self.note_change();
+        self.announce();
     }
 
     /// Asks all members for the store from now on: none of those answers that ran it last.

@@ -94,7 +94,7 @@ mod tests {
     use zeroize::Zeroizing;
 
     use super::*;
-    use crate::membership::files::{Found, Keys};
+    use crate::membership::files::{Found, Keys, SettingsMark};
 
     fn file() -> MembershipFile {
         MembershipFile {
@@ -109,6 +109,7 @@ mod tests {
             further_endpoints: Vec::new(),
             has_seat: false,
             is_ending: false,
+            settings: SettingsMark::default(),
         }
     }
 

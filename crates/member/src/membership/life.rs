@@ -19,7 +19,9 @@ use super::files::MembershipFile;
 use super::health;
 use super::joined::Joined;
 use super::making::Departure;
+use super::naming;
 use super::seats::{self, Keeper};
+use super::sharing;
 use super::trouble::Trouble;
 use super::{GroupError, InGroup};
 use crate::events::Kind;
@@ -38,6 +40,9 @@ const PART_PAUSE: Duration = Duration::from_secs(1);
 
 /// Between two words about what the member serves.
 const PUBLISH_PAUSE: Duration = Duration::from_secs(5);
+
+/// And while nothing has been said for a while.
+const PUBLISH_PAUSE_MIN: Duration = Duration::from_millis(500);
 
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(15);
@@ -162,7 +167,9 @@ async fn attend(
         Box::pin(keep_alive(joined, lease)),
         Box::pin(look_at_others(here, joined)),
         Box::pin(publish(here, joined)),
+        Box::pin(naming::keep(here, joined)),
         Box::pin(seats::keep(joined, keeper)),
+        Box::pin(sharing::keep(here, joined)),
     ])
     .await
 }
@@ -333,11 +340,14 @@ async fn look_at_others(here: &InGroup, joined: &Joined) -> Trouble {
 async fn publish(here: &InGroup, joined: &Joined) -> Trouble {
     let me = joined.me();
     let mut said = joined.with_roll(|roll| roll.inventories.get(&me).cloned()).flatten();
+    let (mut pause, mut since) = (PUBLISH_PAUSE_MIN, Instant::now());
     loop {
-        here.own_changed.until(|| here.own.borrow().is_some() && *here.own.borrow() != said).await;
-        let own = here.own.borrow().clone();
-        let Some(inventory) = &own else { continue };
-        match joined.membership().publish(me, inventory).await {
+        let own = here.announcer.own_beside(said.as_deref()).await;
+        // What changes now and then is said soon, and what changes all the time now and then.
+        let is_busy = since.elapsed() < 2 * PUBLISH_PAUSE;
+        pause = if is_busy { (pause * 2).min(PUBLISH_PAUSE) } else { PUBLISH_PAUSE_MIN };
+        since = Instant::now();
+        match joined.membership().publish(me, &own).await {
             Ok(()) => {}
             // Others keep what was said before; trying the same again is no use.
             Err(MembershipError::Store(error @ StoreError::TooLarge { .. })) => {
@@ -345,7 +355,7 @@ async fn publish(here: &InGroup, joined: &Joined) -> Trouble {
             }
             Err(error) => return error.into(),
         }
-        said = own;
-        ring::sleep(PUBLISH_PAUSE).await;
+        said = Some(own);
+        ring::sleep(pause).await;
     }
 }

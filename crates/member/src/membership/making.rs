@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use group::cluster::{self, Begin};
 use group::membership::{
-    Applicant, GroupId, GroupIdError, MembershipError, check_name, check_place,
+    Applicant, GroupId, GroupIdError, MembershipError, PORTS, check_name, check_place,
 };
 use group::ownership::MemberId;
 use group::pki::Authority;
 
-use super::files::{Keys, MembershipFile};
+use super::files::{Keys, MembershipFile, SettingsMark};
 use super::joined::Joined;
 use super::{GroupError, InGroup, Standing, unix_seconds};
 use crate::events::Kind;
@@ -35,9 +35,6 @@ const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// The number of the member that makes a group.
 const FIRST: MemberId = MemberId(1);
-
-/// The ports of a member, from its door on.
-const PORTS: u16 = 3;
 
 impl InGroup {
     /// What this member is, for a group that it is to make or to join.
@@ -116,8 +113,9 @@ impl InGroup {
             further_endpoints: Vec::new(),
             has_seat: true,
             is_ending: false,
+            settings: SettingsMark::Own,
         };
-        let joined = Rc::new(Joined::new(&self.dir, file, keys)?);
+        let joined = Rc::new(Joined::new(&self.dir, file, keys, self.announcer.clone())?);
         if self.is_ending.get() {
             return Err(GroupError::Stopping);
         }
@@ -172,9 +170,10 @@ impl InGroup {
         self: &Rc<Self>,
         applicant: Applicant,
         admission: Admission,
+        settings: SettingsMark,
     ) -> Result<(), GroupError> {
         let _turn = self.turn.take().await;
-        let joined = match self.admitted(&applicant, admission) {
+        let joined = match self.admitted(&applicant, admission, settings) {
             Ok(joined) => joined,
             Err(refusal) => return Err(not_askable(&applicant, refusal)),
         };
@@ -199,9 +198,10 @@ impl InGroup {
         &self,
         applicant: &Applicant,
         admission: Admission,
+        settings: SettingsMark,
     ) -> Result<Rc<Joined>, GroupError> {
-        let (file, keys) = kept_of(applicant, admission)?;
-        let joined = Joined::new(&self.dir, file, keys);
+        let (file, keys) = kept_of(applicant, admission, settings)?;
+        let joined = Joined::new(&self.dir, file, keys, self.announcer.clone());
         Ok(Rc::new(joined.map_err(|error| GroupError::Admission(error.to_string()))?))
     }
 
@@ -248,6 +248,8 @@ impl InGroup {
     pub(super) async fn leave(&self, joined: &Rc<Joined>, departure: Departure) {
         joined.begin_to_leave();
         joined.stop_tasks();
+        self.sharing.end();
+        self.naming.forget();
         self.door.replace(None);
         ring::timeout(super::FAREWELL_TIME, joined.disappear()).await;
         joined.part().end().await;
@@ -318,6 +320,7 @@ async fn until_answered(joined: &Joined) -> Result<(), GroupError> {
 fn kept_of(
     applicant: &Applicant,
     admission: Admission,
+    settings: SettingsMark,
 ) -> Result<(MembershipFile, Keys), GroupError> {
     let Admission { group, group_name, member, authority, .. } = admission;
     let Admission { authority_key, certificate, key, .. } = admission;
@@ -339,6 +342,7 @@ fn kept_of(
         further_endpoints,
         has_seat: false,
         is_ending: false,
+        settings,
     };
     let keys = Keys { authority, authority_key: authority_key.0, certificate, key: key.0 };
     Ok((file, keys))
@@ -394,7 +398,7 @@ mod tests {
         let address = taken.local_addr().unwrap();
         let door = SocketAddr::new(address.ip(), address.port() - 2);
         let refused = try_ports(door).unwrap_err().to_string();
-        // Another port of the three may be in use on a busy host; none of them is named that is free.
+        // Another port of them may be in use on a busy host; none of them is named that is free.
         assert!(refused.starts_with("cannot listen on 127.0.0.1:"), "{refused}");
         // TEST-NET-1 (RFC 5737) is no address of any host.
         let far = try_ports("192.0.2.1:3262".parse().unwrap()).unwrap_err().to_string();

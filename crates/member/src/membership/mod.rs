@@ -18,9 +18,14 @@
 //!    member was removed: it was reached, the group there is this one, and the member is not in it. Anything less is
 //!    told as [`Kind::GroupDamaged`] and deletes nothing.
 //! 3. Whoever makes, joins or leaves a group has [`InGroup::turn`].
-//! 4. etcd begins a new cluster once, when the group is made. Later starts of it need its data, or a seat that the
+//! 4. Who makes or renames volumes has the group promise their names before, and the look behind him ([`naming`]) gives
+//!    back what nobody uses: no other code does.
+//! 5. etcd begins a new cluster once, when the group is made. Later starts of it need its data, or a seat that the
 //!    cluster has given to this member ([`seats`]).
+//! 6. The settings of the group are taken over by a member whose own are in it, and of the array that the group knows
+//!    it by ([`sharing`]): what is taken over replaces what lies there.
 
+mod announced;
 mod error;
 mod files;
 mod health;
@@ -29,10 +34,13 @@ mod joined;
 mod kept;
 mod life;
 mod making;
+mod naming;
 mod part;
+mod pools;
 mod presence;
 mod requests;
 mod seats;
+mod sharing;
 #[cfg(test)]
 mod tests;
 mod trouble;
@@ -43,6 +51,7 @@ use std::fmt::{self, Debug, Formatter};
 use std::net::IpAddr;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use group::cluster::STOP_TIME;
@@ -50,15 +59,21 @@ use group::membership::Inventory;
 use ring::wait::{Bell, Turn};
 
 use crate::events::{Event, EventLog, Kind, ObjectKind};
-use crate::group_request::{CurrentDoor, Door, SecretWord};
+use crate::group_request::{CurrentDoor, CurrentRoll, Door, SecretWord};
 
+use announced::Announcer;
 pub use error::GroupError;
 pub use files::is_in_group;
 use files::{Found, GroupDir};
 use inventory::Twice;
-pub(crate) use inventory::{Elsewhere, local_addresses, reachable};
+#[cfg(test)]
+pub(crate) use inventory::elsewhere_of;
+pub(crate) use inventory::{Elsewhere, TargetElsewhere, local_addresses, reachable};
 use joined::Joined;
+pub(crate) use naming::Claim;
+use naming::Naming;
 use presence::News;
+use sharing::Sharing;
 
 /// How long the end of the member waits for its part of the store.
 const END_TIME: Duration = Duration::from_secs(5);
@@ -83,14 +98,16 @@ pub(crate) struct InGroup {
     turn: Turn,
     /// Drawn once in the life of this process, when it is needed.
     incarnation: Cell<Option<u64>>,
-    /// What the member serves; `None` before it was looked at.
-    own: RefCell<Option<Inventory>>,
-    /// Rings when that has changed.
-    own_changed: Bell,
+    /// What the member serves, and whom it tells of the group.
+    announcer: Rc<Announcer>,
+    /// Which names of volumes the group has promised to it.
+    naming: Naming,
     /// Rings when something was heard of the group, when it was left, and when the end has begun.
     heard: Bell,
     /// The names that two members list, as far as that was told.
     told_twice: RefCell<BTreeSet<String>>,
+    /// The settings that members have in common.
+    sharing: Sharing,
     is_ending: Cell<bool>,
 }
 
@@ -114,13 +131,14 @@ impl InGroup {
     pub(crate) async fn read(
         data: &Path,
         array: String,
-        door: CurrentDoor,
+        (door, roll): (CurrentDoor, CurrentRoll),
         events: EventLog,
     ) -> Rc<Self> {
         let dir = GroupDir::new(data);
         let reads = dir.clone();
         let found = ring::blocking(move || reads.read()).await;
-        let standing = Self::standing(&dir, found, &events);
+        let announcer = Rc::new(Announcer::new(roll));
+        let standing = Self::standing(&dir, found, (&events, &announcer));
         Rc::new(Self {
             dir,
             array,
@@ -130,15 +148,20 @@ impl InGroup {
             making: RefCell::default(),
             turn: Turn::default(),
             incarnation: Cell::new(None),
-            own: RefCell::default(),
-            own_changed: Bell::default(),
+            announcer,
+            naming: Naming::default(),
             heard: Bell::default(),
             told_twice: RefCell::default(),
+            sharing: Sharing::default(),
             is_ending: Cell::new(false),
         })
     }
 
-    fn standing(dir: &GroupDir, found: Result<Found, GroupError>, events: &EventLog) -> Standing {
+    fn standing(
+        dir: &GroupDir,
+        found: Result<Found, GroupError>,
+        (events, announcer): (&EventLog, &Rc<Announcer>),
+    ) -> Standing {
         let joined = match found {
             Ok(Found::Nothing) => return Standing::Alone,
             Ok(Found::Unfinished) => {
@@ -150,7 +173,7 @@ impl InGroup {
             }
             Ok(Found::Here(here)) => {
                 let (file, keys) = *here;
-                Joined::new(dir, file, keys)
+                Joined::new(dir, file, keys, announcer.clone())
             }
             Err(error) => Err(error),
         };
@@ -199,11 +222,20 @@ impl InGroup {
 
     /// Says what the member serves.
     pub(crate) fn set_own(&self, own: Inventory) {
-        let is_news = self.own.borrow().as_ref() != Some(&own);
-        if is_news {
-            self.own.replace(Some(own));
-            self.own_changed.ring();
+        if self.announcer.set_own(own)
+            && let Some(joined) = self.in_one()
+        {
+            joined.announce();
         }
+    }
+
+    /// What the member has said last that it serves, also in a life before this one; `None` where that is not known.
+    pub(crate) fn said_before(&self) -> Option<Arc<Inventory>> {
+        self.announcer.own().or_else(|| {
+            let joined = self.in_one()?;
+            let me = joined.me();
+            joined.with_roll(|roll| roll.inventories.get(&me).cloned()).flatten()
+        })
     }
 
     /// What others serve, unless it is what was heard before at this mark.
@@ -281,6 +313,7 @@ impl InGroup {
             joined.stop_tasks();
             return;
         }
+        self.sharing.begin(joined);
         let (address, keys) = (joined.file().door(), joined.keys());
         self.door.replace(Some(Door {
             address,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
-use group::membership::{Applicant, JoinToken, Roll};
+use group::membership::{Applicant, JoinToken, ListedVolume, Roll};
 use group::ownership::MemberId;
 use group::pki::Ticket;
 use zeroize::Zeroizing;
@@ -30,6 +30,7 @@ impl InGroup {
             GroupRequest::Show => Ok(Answer::Group(self.shown())),
             GroupRequest::Create { name, member, listen } => {
                 self.create(&name, member, listen).await?;
+                self.sharing.until_tried().await;
                 Ok(Answer::Group(self.shown()))
             }
             GroupRequest::Rename { name } => {
@@ -56,8 +57,14 @@ impl InGroup {
                 let admission = self.admit(&id, &secret, applicant).await?;
                 Ok(Answer::Admission(Box::new(admission)))
             }
-            GroupRequest::Join { applicant, admission } => {
-                self.join(applicant, *admission).await?;
+            GroupRequest::Join { applicant, admission, replace_settings } => {
+                let mark = self.mark_to_join(replace_settings).await;
+                self.join(applicant, *admission, mark).await?;
+                self.sharing.until_tried().await;
+                Ok(Answer::Group(self.shown()))
+            }
+            GroupRequest::Share { replace } => {
+                self.share(replace).await?;
                 Ok(Answer::Group(self.shown()))
             }
             GroupRequest::Members => Ok(Answer::Members(self.members()?)),
@@ -68,11 +75,17 @@ impl InGroup {
                 Ok(Answer::Done)
             }
             GroupRequest::Volumes => Ok(Answer::GroupVolumes(self.volumes()?)),
+            GroupRequest::Pools => self.pools(),
+            GroupRequest::ShowPool { name } => self.pool(&name),
+            GroupRequest::CreatePool { name } => self.create_pool(&name).await,
+            GroupRequest::DeletePool { name } => self.delete_pool(&name).await,
+            GroupRequest::MergePool { from, into } => self.merge_pool(&from, &into).await,
+            GroupRequest::MoveMember { member, pool } => self.move_member(&member, &pool).await,
         }
     }
 
     /// Has who looks next see a change that was just made.
-    async fn refresh(&self, joined: &Joined) {
+    pub(super) async fn refresh(&self, joined: &Joined) {
         // The watch brings it too.
         match joined.read_roll().await {
             Ok(roll) => {
@@ -181,27 +194,34 @@ impl InGroup {
             store_fault,
             store_part_fault: joined.part().fault(),
             store: names(&voters(&joined)),
+            shares: self.shares(),
+            settings_differ: self.settings_differ(),
+            settings_fault: self.settings_fault(),
         }))
     }
 
     fn members(&self) -> Result<Vec<MemberShown>, GroupError> {
         let joined = self.joined()?;
-        let roll = joined.roll()?;
+        let roll = self.roll_here(&joined)?;
         let (me, is_known, voters) = (joined.me(), joined.fault().is_none(), voters(&joined));
         let shown = roll.members.iter().map(|(id, record)| {
-            let own = self.own.borrow().clone().filter(|_| *id == me);
-            let inventory = own.or_else(|| roll.inventories.get(id).cloned()).unwrap_or_default();
+            let inventory = roll.inventories.get(id);
             MemberShown {
                 number: *id,
                 name: record.name.clone(),
                 state: state_of(*id, &roll, (me, is_known)),
                 is_here: *id == me,
                 door: record.door(),
-                volumes: inventory.volumes.len(),
-                portals: inventory.portals,
+                volumes: inventory.map_or(0, |it| it.volumes.len()),
+                portals: inventory.map(|it| it.portals.clone()).unwrap_or_default(),
                 version: record.version.clone(),
                 joined_unix_seconds: record.joined_unix_seconds,
                 store: voters.contains(id),
+                pool: roll.pool_of(*id).to_owned(),
+                free_bytes: inventory.map_or(0, |it| it.free_bytes),
+                capacity_bytes: inventory.map_or(0, |it| it.capacity_bytes),
+                // What it has said of itself is some seconds old.
+                shares: (*id == me).then(|| self.shares()).or(inventory.map(|it| it.shares)),
             }
         });
         Ok(shown.collect())
@@ -209,15 +229,18 @@ impl InGroup {
 
     fn volumes(&self) -> Result<Vec<VolumeOfMember>, GroupError> {
         let joined = self.joined()?;
-        let roll = joined.roll()?;
+        let roll = self.roll_here(&joined)?;
         let (me, is_known) = (joined.me(), joined.fault().is_none());
         let mut all = Vec::new();
         for (id, record) in &roll.members {
-            let own = self.own.borrow().clone().filter(|_| *id == me);
-            let inventory = own.or_else(|| roll.inventories.get(id).cloned()).unwrap_or_default();
+            let Some(inventory) = roll.inventories.get(id) else { continue };
             let state = state_of(*id, &roll, (me, is_known));
-            let of_member = |volume| VolumeOfMember { member: record.name.clone(), state, volume };
-            all.extend(inventory.volumes.into_iter().map(of_member));
+            let of_member = |volume: &ListedVolume| VolumeOfMember {
+                member: record.name.clone(),
+                state,
+                volume: volume.clone(),
+            };
+            all.extend(inventory.volumes.iter().map(of_member));
         }
         Ok(all)
     }

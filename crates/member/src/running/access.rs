@@ -6,6 +6,7 @@ use group::access::Record;
 use group::secrets::Secret;
 use group::settings::{ListChange, Settings, SettingsError, State, VolumeSettings, VolumeStep};
 
+use super::of_group::Going;
 use super::one_host::Which;
 use super::{Member, RequestError};
 use crate::access_request::{
@@ -20,6 +21,9 @@ impl Member {
         let name = request.volume().to_owned();
         if matches!(request, AccessRequest::List { .. }) {
             return self.shown_access(&name);
+        }
+        if let AccessRequest::Add { entry, .. } = &request {
+            self.hear_of([entry]).await;
         }
         let _turn = self.turn.take().await;
         self.complete(&name).await?;
@@ -59,7 +63,11 @@ impl Member {
         if request == ChapRequest::List {
             return Ok(Answer::ChapUsers(self.chap_users()?));
         }
-        let _turn = self.turn.take().await;
+        match &request {
+            ChapRequest::Delete { user } => self.check_unused(Going::User(user))?,
+            ChapRequest::Add { user, .. } => self.check_new(Going::User(user))?,
+            _ => {}
+        }
         let change = async move |settings: &mut Settings| match request {
             ChapRequest::List => Ok(()),
             ChapRequest::Add { user, secret } => settings.add_user(&user, &bytes(secret)).await,
@@ -70,7 +78,7 @@ impl Member {
             }
             ChapRequest::ClearMutual => settings.clear_mutual().await,
         };
-        self.set(change).await?;
+        self.set_common(change).await?;
         Ok(Answer::Done)
     }
 
@@ -84,7 +92,11 @@ impl Member {
             | PolicyRequest::Delete { name } => name.clone(),
         };
         let is_deleted = matches!(request, PolicyRequest::Delete { .. });
-        let _turn = self.turn.take().await;
+        if is_deleted {
+            self.check_unused(Going::Policy(&name))?;
+        } else if matches!(request, PolicyRequest::Create { .. }) {
+            self.check_new(Going::Policy(&name))?;
+        }
         let change = async move |settings: &mut Settings| match request {
             PolicyRequest::List | PolicyRequest::Show { .. } => Ok(()),
             PolicyRequest::Create { name } => settings.create_policy(&name).await,
@@ -96,7 +108,7 @@ impl Member {
             }
             PolicyRequest::Delete { name } => settings.delete_policy(&name).await,
         };
-        self.set(change).await?;
+        self.set_common(change).await?;
         if is_deleted { Ok(Answer::Done) } else { self.shown_policy(&name) }
     }
 

@@ -6,6 +6,9 @@
 //!                            ╰── taken back ◀─╯           what is behind the transaction is not taken back
 //! ```
 //!
+//! In a group this is the member's part of it: what members have in common is changed before and after
+//! ([`of_group`](super::of_group)).
+//!
 //! What a crash leaves of the volumes is completed by their intents ([`half_made`](super::half_made)).
 //!
 //! No host sees a new volume before the rules for it are in force, and a volume that goes offline is gone before new
@@ -22,6 +25,7 @@ use group::settings::{
 
 use super::access::bytes;
 use super::logins::unix_seconds;
+use super::of_group::{has_common, listed};
 use super::one_host::Which;
 use super::{Member, RequestError};
 use crate::configuration_request::{
@@ -41,13 +45,29 @@ impl Member {
         match request {
             ConfigurationRequest::Show => self.shown_configuration(),
             ConfigurationRequest::Change(change) => {
-                // No schedule runs meanwhile.
-                let _alone = self.taking.take().await;
-                let _turn = self.turn.take().await;
-                self.change_configuration(*change).await?;
+                // Before all else, as it may be refused, and before any turn, as it may wait for the group's store.
+                let names = change.new_volumes.iter().map(|new| new.spec.name.clone());
+                let _claim = self.claim(names.collect()).await?;
+                self.hear_of(listed(&change)).await;
+                if has_common(&change) && self.settings.follows_group() {
+                    self.configure_with_group(*change).await?;
+                } else {
+                    self.change_here(*change).await?;
+                }
                 Ok(Answer::Done)
             }
         }
+    }
+
+    /// Changes what is the member's own.
+    pub(super) async fn change_here(
+        &self,
+        change: ConfigurationChange,
+    ) -> Result<(), RequestError> {
+        // No schedule runs meanwhile.
+        let _alone = self.taking.take().await;
+        let _turn = self.turn.take().await;
+        self.change_configuration(change).await
     }
 
     fn shown_configuration(&self) -> Result<Answer, RequestError> {
@@ -93,7 +113,7 @@ impl Member {
     }
 
     /// Refuses what cannot be before anything is done.
-    fn check_volumes(&self, change: &ConfigurationChange) -> Result<(), RequestError> {
+    pub(super) fn check_volumes(&self, change: &ConfigurationChange) -> Result<(), RequestError> {
         let mut named = BTreeSet::new();
         let new = change.new_volumes.iter().map(|new| &new.spec.name);
         for name in new.chain(change.volumes.iter().map(|volume| &volume.name)) {
@@ -136,7 +156,12 @@ impl Member {
         let batch = self.batch(change)?;
         let now = unix_seconds();
         let apply = async move |settings: &mut Settings| settings.apply(&batch, now).await;
-        Ok(self.settings.change(apply).await?)
+        if !has_common(change) {
+            return Ok(self.settings.change(apply).await?);
+        }
+        let applied = self.settings.change_own(apply).await?;
+        // It has begun to share what it was to change as its own.
+        applied.ok_or_else(|| KeptError::from(SettingsError::Contended).into())
     }
 
     /// Does with volumes what cannot be part of the transaction.
@@ -169,8 +194,8 @@ impl Member {
 
     /// What is to be stored. Volumes that it names are there.
     fn batch(&self, change: &ConfigurationChange) -> Result<Batch, RequestError> {
-        let ConfigurationChange { new_volumes, volumes, policies, users, mutual, .. } = change;
-        let mut batch = Batch::default();
+        let ConfigurationChange { new_volumes, volumes, .. } = change;
+        let mut batch = self.common_batch(change)?;
         let new = new_volumes.iter().map(|new| (&new.spec.name, &new.set));
         for (name, set) in new.chain(volumes.iter().map(|volume| (&volume.name, &volume.set))) {
             if is_listed(set) {
@@ -179,6 +204,15 @@ impl Member {
         }
         let listed = new_volumes.iter().filter(|new| is_listed(&new.set));
         batch.made = listed.map(|new| new.spec.name.clone()).collect();
+        let schedules = change.schedules.iter().map(|schedule| self.schedule_step(schedule));
+        batch.schedules = schedules.collect::<Result<_, _>>()?;
+        Ok(batch)
+    }
+
+    /// What of it members of a group have in common.
+    pub(super) fn common_batch(&self, change: &ConfigurationChange) -> Result<Batch, RequestError> {
+        let ConfigurationChange { policies, users, mutual, .. } = change;
+        let mut batch = Batch::default();
         for (name, records) in policies {
             put_once(&mut batch.policies, name, records.clone())?;
         }
@@ -190,8 +224,6 @@ impl Member {
             None => change.clear_mutual.then_some(MutualChange::Clear),
         };
         batch.accounts = change.accounts.iter().map(account_step).collect();
-        let schedules = change.schedules.iter().map(|schedule| self.schedule_step(schedule));
-        batch.schedules = schedules.collect::<Result<_, _>>()?;
         let destinations = change.destinations.iter().map(|one| self.destination_step(one));
         batch.destinations = destinations.collect::<Result<_, _>>()?;
         Ok(batch)

@@ -27,7 +27,7 @@ impl Member {
                 let add = async move |settings: &mut Settings| {
                     settings.add_destination(&named, new).await
                 };
-                self.set_unseen(add).await?;
+                self.set_common(add).await?;
                 name
             }
             DestinationRequest::Set { name, change } => {
@@ -37,7 +37,7 @@ impl Member {
             DestinationRequest::Delete { name } => {
                 let delete =
                     async move |settings: &mut Settings| settings.delete_destination(&name).await;
-                self.set_unseen(delete).await?;
+                self.set_common(delete).await?;
                 return Ok(Answer::Done);
             }
         };
@@ -90,7 +90,7 @@ impl Member {
         let set = async move |settings: &mut Settings| {
             settings.change_destination(&name, change, last_event).await
         };
-        self.set_unseen(set).await
+        self.set_common(set).await
     }
 
     fn shown_destination(&self, state: &State, name: &str) -> Option<DestinationShown> {

@@ -65,6 +65,30 @@ pub enum RequestError {
     /// No policy has this name.
     #[error("there is no policy '{0}'")]
     NoSuchPolicy(String),
+    /// Volumes of another member name it.
+    #[error("{what} is on access lists of volumes of the member '{member}': remove it there first")]
+    UsedByMember {
+        /// What is to go: a policy or a CHAP user.
+        what: String,
+        /// The name of the member.
+        member: String,
+    },
+    /// Lists of volumes name something of the name, which is gone.
+    #[error(
+        "volumes of {whose} name {what} already, and would be for its hosts at once: take it off their access lists first"
+    )]
+    NamedAlready {
+        /// What is to come: a policy or a CHAP user.
+        what: String,
+        /// Which member has them.
+        whose: String,
+    },
+    /// The group has its part of a change of many things, or the member has its part, and the rest is not made.
+    #[error("part of it is set, and the rest is not: {source}")]
+    HalfSet {
+        /// What refuses it.
+        source: Box<RequestError>,
+    },
     /// The name of the volume of settings.
     #[error("'{0}' is the name of the volume that the settings of the member are kept on")]
     Reserved(String),

@@ -30,7 +30,7 @@ impl Member {
             AccountRequest::Set { name, change } => settings.set_account(&name, change).await,
             AccountRequest::Remove { name } => settings.remove_account(&name).await,
         };
-        self.set_unseen(change).await?;
+        self.set_common(change).await?;
         if is_removed {
             return Ok(Answer::Done);
         }
@@ -54,6 +54,7 @@ impl Member {
             | TokenRequest::Used { name } => name.clone(),
         };
         let is_created = matches!(request, TokenRequest::Create { .. });
+        let is_noted = matches!(request, TokenRequest::Used { .. });
         let change = async move |settings: &mut Settings| match request {
             TokenRequest::List => Ok(()),
             TokenRequest::Create { name, role, hash, expires_unix_seconds } => {
@@ -71,7 +72,13 @@ impl Member {
             TokenRequest::Revoke { name } => settings.revoke_token(&name).await,
             TokenRequest::Used { name } => settings.note_use(&name, unix_seconds()).await,
         };
-        self.set_unseen(change).await?;
+        match self.set_common(change).await {
+            // Who uses a token does not wait for the store of the group, and the next use is noted again.
+            Err(RequestError::Kept(error)) if is_noted && error.is_of_group() => {
+                tracing::debug!("the use of a token is not noted: {error}");
+            }
+            set => set?,
+        }
         if !is_created {
             return Ok(Answer::Done);
         }

@@ -12,6 +12,7 @@ pub(crate) mod in_group;
 mod jobs;
 mod logins;
 pub(crate) mod memory;
+mod of_group;
 mod one_host;
 pub(crate) mod places;
 mod registrations;
@@ -110,6 +111,8 @@ impl Member {
         (remembered, meters, chosen_prefix, places): (Remembered, Meters, Option<String>, Places),
         (cache_limit, events, membership): (CacheLimit, EventLog, Rc<InGroup>),
     ) -> Self {
+        // Before anything is asked: what it is set to may be the group's.
+        membership.share_settings(&settings);
         let remembered = Arc::new(Mutex::new(remembered));
         let (turn, joining, taking) = (Turn::default(), Turn::default(), Turn::default());
         let (is_stopping, looked) = (Cell::new(false), RefCell::default());
@@ -211,6 +214,11 @@ impl Member {
         &self.settings
     }
 
+    #[cfg(test)]
+    pub(crate) fn membership(&self) -> &InGroup {
+        &self.membership
+    }
+
     /// The end has begun: what is seen from now on is a part of it.
     pub fn stops(&self) {
         self.is_stopping.set(true);
@@ -256,7 +264,7 @@ impl Member {
         let (prefix, number) = self.settings.identity(self.chosen_prefix.as_deref()).await;
         let names = Names::new(&self.array.info().id, Some(&prefix));
         self.serving.set_names(names);
-        self.serving.targets().set_port_group(number);
+        self.serving.set_port_group(number);
     }
 
     /// Saves what a unit keeps, and answers when no loss of power undoes it.

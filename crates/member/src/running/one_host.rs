@@ -138,7 +138,7 @@ fn records_of_one_host(
 }
 
 /// Policies as they are to be.
-fn changed(mut all: Policies, steps: &PolicySteps) -> Option<Policies> {
+pub(super) fn changed(mut all: Policies, steps: &PolicySteps) -> Option<Policies> {
     for (name, records) in steps {
         let mut policy = Policy::default();
         match records {

@@ -45,6 +45,10 @@ impl Member {
             }
             _ => {}
         }
+        let _claim = match &request {
+            SnapshotRequest::Clone { to, .. } => Some(self.claim(vec![to.clone()]).await?),
+            _ => None,
+        };
         let _turn = self.turn.take().await;
         let changed = self.change_snapshot(request).await;
         self.serving.settle().await;

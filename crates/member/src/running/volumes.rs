@@ -8,6 +8,7 @@ use array::ArrayError;
 use array::api::{VolumeInfo, VolumeSpec, VolumeState};
 
 use super::{Member, RequestError};
+use crate::membership::Claim;
 use crate::reply::{Answer, Registrations, Volume};
 use crate::request::VolumeRequest;
 
@@ -38,6 +39,7 @@ impl Member {
             _ => {}
         }
         let opens = matches!(request, VolumeRequest::SetOnline { online: true, .. });
+        let _claim = self.claim_for(&request).await?;
         let _turn = self.turn.take().await;
         let changed = self.change_volume(request).await;
         self.serving.settle().await;
@@ -49,6 +51,18 @@ impl Member {
             Some(name) => self.show(&name),
             None => Ok(Answer::Done),
         }
+    }
+
+    /// Has the group promise the name that a volume is to have. What is there while a name may become free has the group
+    /// look behind it.
+    async fn claim_for(&self, request: &VolumeRequest) -> Result<Option<Claim>, RequestError> {
+        let names = match request {
+            VolumeRequest::Create(spec) => vec![spec.name.clone()],
+            VolumeRequest::Rename { to, .. } => vec![to.clone()],
+            VolumeRequest::Purge { .. } => Vec::new(),
+            _ => return Ok(None),
+        };
+        self.claim(names).await.map(Some)
     }
 
     pub(super) fn all_volumes(&self) -> Vec<Volume> {

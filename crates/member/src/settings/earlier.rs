@@ -27,7 +27,7 @@ impl MemberSettings {
         if !self.units.are_known() || self.is_taking_over.replace(true) {
             return;
         }
-        let taken = self.take_over().await;
+        let taken = self.take_over_from_files().await;
         if let Err(error) = &taken {
             if !self.owes_files.get() {
                 self.tell(Kind::SettingsIncomplete, error);
@@ -52,7 +52,7 @@ impl MemberSettings {
         !self.owes_files.get()
     }
 
-    async fn take_over(&self) -> Result<(), DataError> {
+    async fn take_over_from_files(&self) -> Result<(), DataError> {
         let keys = self.files.list()?;
         if self.stored_identity().portal_group.is_none() && self.is_of_earlier(&keys) {
             self.earlier_number.set(portal_group::of_earlier(&self.data)?);

@@ -6,12 +6,14 @@
 
 mod device;
 mod earlier;
+mod error;
 pub(crate) mod hidden;
 mod hosts;
 mod identity;
 mod intents;
 mod key;
 mod making;
+mod of_group;
 mod opened;
 mod room;
 mod saving;
@@ -31,18 +33,20 @@ use group::accounts::Logins;
 use group::secrets::KeySource;
 use group::settings::{Concerned, Given, Known, NotThere, Rule, Settings, SettingsError, State};
 use group::store::StoreError;
-use ring::wait::Turn;
+use ring::wait::{Bell, Turn};
 use target::Access;
 
 use crate::data::unit_files::UnitFiles;
 use crate::destination_request::{CurrentDestinations, Destinations};
 use crate::events::{Event, EventLog, Kind};
 use crate::login_request::CurrentLogins;
-use crate::spec::size;
 use device::VolumeBytes;
+pub use error::KeptError;
 use hosts::access_of;
 pub use hosts::{Hosts, Unlisted};
 use key::KeyWatch;
+pub(crate) use of_group::GroupSettings;
+use of_group::Whose;
 use opened::{OpenError, Start, make_key_ready, open_store};
 use thread::StoreThread;
 pub use units::ArrayUnits;
@@ -50,50 +54,6 @@ pub(crate) use units::UnitSave;
 
 /// The key of secrets, in the data directory of the member.
 pub(crate) const KEY_FILE: &str = "store.key";
-
-/// Why settings are not there, or not changed.
-#[derive(Debug, thiserror::Error)]
-pub enum KeptError {
-    /// What the settings say.
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    /// They cannot be kept.
-    #[error("no settings can be stored: {0}")]
-    NotMade(String),
-    /// The volume for them cannot be made.
-    #[error("no settings can be stored, as no volume can be made for them: {0}")]
-    Volume(#[from] array::ArrayError),
-    /// The array has no room for them.
-    #[error(
-        "no settings can be stored, as the volume for them takes {}, and there is room for {}: add a disk, or delete \
-         volumes or snapshots",
-        size::in_words(*.asked_bytes), size::in_words(*.free_bytes)
-    )]
-    NoRoom {
-        /// What there is.
-        free_bytes: u64,
-        /// What they take.
-        asked_bytes: u64,
-    },
-    /// A volume of the operator has the name.
-    #[error(
-        "no settings can be stored, as there is a volume '{}' that is not one of settings: rename it",
-        hidden::NAME
-    )]
-    NameTaken,
-    /// The store has no room for a change, although the settings are no larger than they may be.
-    #[error(
-        "the configuration store on the array is full, and nothing was changed: delete access policies that are not \
-         needed, or let hosts that are gone for good be unregistered"
-    )]
-    Full,
-    /// The store is closed.
-    #[error("the member is stopping")]
-    Stopping,
-    /// They cannot be read: nobody is let in.
-    #[error("the settings on the array are not available, and no host is let in: {0}")]
-    NotAvailable(String),
-}
 
 /// How the settings are.
 #[derive(Debug)]
@@ -140,8 +100,19 @@ pub(crate) struct MemberSettings {
     is_key_ready: Cell<bool>,
     /// It was told that they cannot be read, and not yet that they can be again.
     is_fault_told: Cell<bool>,
+    /// How often they were read, or could not be.
+    changes: Cell<u64>,
+    changed: Bell,
     /// What the threads beside the core ask.
     published: Published,
+    /// Whose settings are changed of those that members of a group have in common.
+    whose: RefCell<Whose>,
+    /// How often those were changed as the member's own.
+    own_changes: Cell<u64>,
+    /// Rings when they were, and when it follows a group.
+    own_changed: Bell,
+    /// What of the group's does not read here, as far as that was told.
+    told_unreadable: RefCell<BTreeSet<String>>,
 }
 
 /// What of the settings other threads than the core's read.
@@ -186,6 +157,12 @@ impl MemberSettings {
             key: KeyWatch::default(),
             is_key_ready: Cell::default(),
             is_fault_told: Cell::default(),
+            changes: Cell::default(),
+            changed: Bell::default(),
+            whose: RefCell::default(),
+            own_changes: Cell::default(),
+            own_changed: Bell::default(),
+            told_unreadable: RefCell::default(),
         };
         let kept = settings.look().await;
         drop(settings.turn_to(kept));
@@ -356,6 +333,22 @@ impl MemberSettings {
         let set = state.destinations.values().map(|destination| destination.id).collect();
         self.published.destinations.replace(known.destinations.clone(), set);
         self.state.replace(state);
+        self.note_change();
+    }
+
+    fn note_change(&self) {
+        self.changes.set(self.changes.get() + 1);
+        self.changed.ring();
+    }
+
+    /// How often they may have changed: what follows from them is as it was as long as this is.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.get()
+    }
+
+    /// Waits until they may have changed more often than that.
+    pub(crate) async fn changed_after(&self, changes: u64) {
+        self.changed.until(|| self.changes.get() > changes).await;
     }
 
     /// They are `kept` so from now on; returns how they were. Nobody is let in while they cannot be read.
@@ -373,7 +366,9 @@ impl MemberSettings {
             // One that comes to be has what there was without it: nothing that is stored.
             Kept::Nothing | Kept::NameTaken | Kept::Open(_) => {}
         }
-        self.kept.replace(Arc::new(kept))
+        let before = self.kept.replace(Arc::new(kept));
+        self.note_change();
+        before
     }
 
     /// The volumes whose hosts may be others than when this was asked last: whoever asks gives their targets
@@ -498,6 +493,14 @@ impl MemberSettings {
         work: impl AsyncFnOnce(&mut Settings) -> Result<T, SettingsError> + Clone + Send + 'static,
     ) -> Result<T, KeptError> {
         let _turn = self.turn.take().await;
+        self.change_now(work).await
+    }
+
+    /// The same, for who has the turn.
+    async fn change_now<T: Send + 'static>(
+        &self,
+        work: impl AsyncFnOnce(&mut Settings) -> Result<T, SettingsError> + Clone + Send + 'static,
+    ) -> Result<T, KeptError> {
         self.look_again().await;
         if matches!(**self.kept.borrow(), Kept::Nothing) {
             let (answer, sets_nothing) = self.try_out(work.clone()).await?;

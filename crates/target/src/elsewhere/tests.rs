@@ -19,7 +19,9 @@ fn to(text: &str) -> Option<Way> {
 /// What others serve: this one name, there.
 fn known(name: &str, portals: &[&str]) -> ServedElsewhere {
     let elsewhere = ServedElsewhere::default();
-    elsewhere.set(BTreeMap::from([(name.to_owned(), addresses(portals).into())]));
+    let portals = addresses(portals).into();
+    let remote = RemoteTarget { portals, portal_group: 0, shown_to: None };
+    elsewhere.set(BTreeMap::from([(name.to_owned(), remote)]));
     elsewhere
 }
 
@@ -86,7 +88,9 @@ fn names_are_compared_as_iscsi_names_are() {
     let (host, now) = (ends("10.0.1.99:40000", "10.0.1.1:3260"), Instant::now());
     assert_eq!(elsewhere.way(NAME, host, &[], now), to("10.0.1.7:3260"));
     assert_eq!(elsewhere.way("iqn.2026-11.dev.drystone:v", host, &[], now), None);
-    elsewhere.set(BTreeMap::from([("no name".to_owned(), addresses(&["10.0.1.7:1"]).into())]));
+    let portals = addresses(&["10.0.1.7:1"]).into();
+    let remote = RemoteTarget { portals, portal_group: 1, shown_to: None };
+    elsewhere.set(BTreeMap::from([("no name".to_owned(), remote)]));
     assert_eq!(elsewhere.way(NAME, host, &[], now), None, "what is not named any more is gone");
     assert_eq!(elsewhere.way("no name", host, &[], now), None);
 }

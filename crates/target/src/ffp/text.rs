@@ -6,20 +6,26 @@ use iscsi::discovery::{Portal, SendTargets, TextEnv, TextStep, write_record};
 use iscsi::pdu::{BHS_LEN_BYTES, Bhs, TextRequest, TextResponse};
 use iscsi::text::TextWriter;
 
-use crate::access::Proved;
+use crate::access::{Proved, Rules};
 use crate::session::Connection;
-use crate::targets::{Found, Target};
+use crate::shared::Shared;
+use crate::targets::Found;
 
-/// Whether a host learns of a target: if it may use it, or its name or address is on the list beside a proof that it has
-/// not given yet.
-fn is_shown(conn: &Connection, target: &Target) -> bool {
+/// Whether a host learns of a target with these rules: if it may use it, or its name or address is on the list beside a
+/// proof that it has not given yet.
+fn is_shown(conn: &Connection, rules: &Rules) -> bool {
     let (session, from) = (&conn.session, conn.peer.ip());
     let proved = match conn.proved.as_deref() {
         Some(user) => Proved::User(user),
         None if session.is_discovery() => Proved::NotYet,
         None => Proved::Nothing,
     };
-    target.rules().shows(&session.initiator, from, proved)
+    rules.shows(&session.initiator, from, proved)
+}
+
+/// What this server has by the name of one that others have is not theirs, whether it is served now or not.
+fn is_unknown_here(shared: &Shared, name: &str) -> bool {
+    matches!(shared.targets.find(name), Found::Unknown)
 }
 
 /// What one connection may learn.
@@ -48,11 +54,36 @@ impl TextEnv for Env<'_> {
         let portal = |address| Portal { address, group_tag: shared.port_group() };
         let portals: Vec<_> = addresses.into_iter().map(portal).collect();
         for target in targets {
-            if is_shown(conn, &target) {
+            if is_shown(conn, &target.rules()) {
                 write_record(&target.name, &portals, out);
             }
         }
+        if session.is_discovery() {
+            self.write_elsewhere(which, out);
+        }
         true
+    }
+}
+
+impl Env<'_> {
+    /// What other servers have, behind what is here.
+    fn write_elsewhere(&self, which: &SendTargets, out: &mut TextWriter) {
+        let Self(conn) = self;
+        let shared = &conn.session.shared;
+        let only = match which {
+            SendTargets::One(name) => Some(name.as_str()),
+            _ => None,
+        };
+        let own = shared.announced_portals(conn.local);
+        let at = (conn.local.ip(), own.as_slice());
+        let told = shared.elsewhere.told_of(only, at, |rules| is_shown(conn, rules));
+        for (name, portals, group_tag) in told {
+            if is_unknown_here(shared, name.as_str()) {
+                let portal = |address| Portal { address, group_tag };
+                let portals: Vec<_> = portals.into_iter().map(portal).collect();
+                write_record(&name, &portals, out);
+            }
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use scsi::referrals::ReferralMap;
 
 use crate::access::{Access, Rules};
 use crate::config::TargetSpec;
+use crate::elsewhere::RemoteTarget;
 use crate::shared::Shared;
 use crate::stopping;
 use crate::store::Record;
@@ -187,12 +188,13 @@ impl Targets {
     /// 7143 §11.13.5, 0101h): to the one whose address begins most like that which it came to, else to the first; never to
     /// a loopback address, unless it came to one, nor to a link-local or multicast one. Where there is no portal it hears that the service is unavailable for now. Names that are
     /// served here or [offline](Self::set_offline) are not looked for elsewhere, nor any while targets here may be
-    /// [missing](Self::set_incomplete), and discovery tells of none of others.
+    /// [missing](Self::set_incomplete). Discovery tells of them behind what is served here, where they are
+    /// [shown](RemoteTarget::shown_to), and whom it tells of one may discover.
     ///
     /// This may be old news: a host that comes too often from one address is not sent on for some seconds, so that
     /// servers which believe a target to be with each other do not send it round.
-    pub fn set_elsewhere(&self, places: BTreeMap<String, Arc<[SocketAddr]>>) {
-        self.0.elsewhere.set(places);
+    pub fn set_elsewhere(&self, targets: BTreeMap<String, RemoteTarget>) {
+        self.0.elsewhere.set(targets);
     }
 
     async fn take(&self, iqn: &str, offline: bool, grace: Duration) -> Result<(), TargetError> {

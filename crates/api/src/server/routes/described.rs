@@ -101,7 +101,9 @@ pub(super) fn complete(mut document: OpenApi) -> OpenApi {
             "What a member of Drystone can be asked. Sizes are in bytes, times in seconds since 1970 \
              (UTC). What is not done is a problem after RFC 9457 whose `code` programs can rely on and \
              whose `detail` is a sentence for people. Long lists come in pages: `Link` with \
-             `rel=\"next\"` has the way to the next one.",
+             `rel=\"next\"` has the way to the next one. Any member of a group can be asked for anything: what is \
+             about a volume is done by the member that has it. `Drystone-Member` in a request names the member \
+             that is to do it instead, and in an answer the one that has.",
         ))
         .contact(Some(ContactBuilder::new().name(Some("Drystone")).build()))
         .license(Some(license()))

@@ -20,7 +20,7 @@ use crate::server::pages::page;
 use crate::server::{addresses, joining};
 use crate::types::{
     CreatedJoinToken, Group, GroupChange, GroupVolume, JoinGroup, JoinToken, KnownGroup, List,
-    Member, NewGroup, NewJoinToken, Nothing,
+    Member, MemberChange, NewGroup, NewJoinToken, Nothing, ShareSettings,
 };
 
 /// How long a token to join with is worth something, if nobody says how long.
@@ -144,7 +144,8 @@ pub(super) async fn revoke_join_token(
 /// Join a group
 ///
 /// The member asks at another member of the group, and takes nothing but the token for a proof that it is one. It keeps
-/// its array, its volumes and its settings. An `Idempotency-Key` does not bring the answer back.
+/// its array and its volumes, and shares the settings of the group where its own do not differ from them. An
+/// `Idempotency-Key` does not bring the answer back.
 #[utoipa::path(
     post, path = "/v1/group/join", tag = "group", request_body = JoinGroup,
     responses((status = 200, description = "The group.", body = Group), ChangeRefusals),
@@ -159,7 +160,7 @@ pub(super) async fn join_group(
 
 /// List the volumes of all members
 ///
-/// As their members told last; a volume is served by its member alone.
+/// As their members told last, also of those that are away; a volume is served by its member alone.
 #[utoipa::path(
     get, path = "/v1/group/volumes", tag = "group", params(PageQuery),
     responses(
@@ -205,11 +206,56 @@ pub(super) async fn show_member(
     State(app): Shared,
     Named(name): Named<String>,
 ) -> Result<Response, Problem> {
+    Ok(json(&find_member(&app, name).await?))
+}
+
+/// Put a member into another pool
+///
+/// New volumes are put there with those of the pool. Those that it has stay on it.
+#[utoipa::path(
+    patch, path = "/v1/members/{name}", tag = "group", request_body = MemberChange,
+    params(("name" = String, Path, description = "The member.")),
+    responses(
+        (status = 200, description = "The member after the change.", body = Member), ChangeRefusals,
+    ),
+)]
+pub(super) async fn change_member(
+    State(app): Shared,
+    Named(name): Named<String>,
+    Sent(MemberChange { pool }): Sent<MemberChange>,
+) -> Result<Response, Problem> {
+    let moved = GroupRequest::MoveMember { member: name.clone(), pool };
+    app.ask::<Nothing>(Request::Group(moved)).await?;
+    Ok(json(&find_member(&app, name).await?))
+}
+
+/// A member tells of all members, not of one of them.
+async fn find_member(app: &App, name: String) -> Result<Member, Problem> {
     let List(all) = app.ask::<List<Member>>(Request::Group(GroupRequest::Members)).await?;
     // Whatever the case of its letters: no two differ in that alone.
     let found = all.into_iter().find(|member| member.name.eq_ignore_ascii_case(&name));
-    let found = found.ok_or_else(|| of_group(&app, MembershipError::NoSuchMember(name).into()))?;
-    Ok(json(&found))
+    found.ok_or_else(|| of_group(app, MembershipError::NoSuchMember(name).into()))
+}
+
+/// Share the settings of the group
+///
+/// Policies, CHAP users, what volumes prove, accounts, tokens and destinations of events, which members of a group have
+/// in common. A member does so by itself unless it has set something in another way than the group: then it keeps
+/// settings of its own until they do not differ, or until this is asked of it with `replace`.
+#[utoipa::path(
+    post, path = "/v1/group/share", tag = "group", params(IdempotencyKey),
+    request_body = ShareSettings,
+    responses(
+        (status = 200, description = "The group, as this member is in it.", body = Group),
+        ChangeRefusals,
+    ),
+)]
+pub(super) async fn share_settings(
+    State(app): Shared,
+    Sent(ShareSettings { replace }): Sent<ShareSettings>,
+) -> Result<Response, Problem> {
+    let shared: KnownGroup = app.ask(Request::Group(GroupRequest::Share { replace })).await?;
+    Ok(json(&in_one(&app, shared)?))
 }
 
 /// Remove a member from the group

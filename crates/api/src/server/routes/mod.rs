@@ -17,6 +17,7 @@ mod group;
 mod interface;
 mod metrics;
 mod policies;
+mod pools;
 mod reservations;
 mod runs;
 mod schedules;
@@ -43,7 +44,7 @@ use described::Refusals;
 use super::app::App;
 use super::body::{json, no_such_path};
 use super::tags::{self, Tagged};
-use super::{admit, idempotency};
+use super::{admit, carry, idempotency};
 use crate::problem::{Code, Problem, of_access};
 
 /// What handlers share.
@@ -140,7 +141,11 @@ fn of_the_member(router: OpenApiRouter<Arc<App>>) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(group::revoke_join_token))
         .routes(routes!(group::list_group_volumes))
         .routes(routes!(group::list_members))
-        .routes(routes!(group::show_member, group::remove_member))
+        .routes(routes!(group::show_member, group::change_member, group::remove_member))
+        .routes(routes!(group::share_settings))
+        .routes(routes!(pools::list_pools, pools::create_pool))
+        .routes(routes!(pools::show_pool, pools::delete_pool))
+        .routes(routes!(pools::merge_pool))
         .routes(routes!(interface::show_interface))
         .routes(routes!(metrics::show_metrics))
         .routes(routes!(show_document))
@@ -162,16 +167,28 @@ async fn show_document() -> Json<&'static OpenApi> {
     Json(&DOCUMENT)
 }
 
-/// Answers all requests.
+/// Answers all requests, by whichever member of the group they are to be answered.
 pub(crate) fn router(app: Arc<App>) -> Router {
+    done_here(&app)
+        .layer(from_fn_with_state(app.clone(), carry::carry))
+        .layer(from_fn_with_state(app.clone(), admit::admit))
+        .with_state(app)
+}
+
+/// Answers all requests that another member has been asked and carries here. They are done here and carried no further.
+pub(super) fn carried_router(app: Arc<App>) -> Router {
+    let admission = from_fn_with_state(app.clone(), carry::admit_carried);
+    done_here(&app).layer(admission).with_state(app)
+}
+
+/// Answers all requests of those who were let in.
+fn done_here(app: &Arc<App>) -> Router<Arc<App>> {
     let (router, _) = all().split_for_parts();
     router
         .fallback(|uri: Uri| async move { no_such_path(uri.path()) })
         .method_not_allowed_fallback(not_allowed)
         .layer(from_fn_with_state(app.clone(), idempotency::once))
         .layer(from_fn(conditional::check))
-        .layer(from_fn_with_state(app.clone(), admit::admit))
-        .with_state(app)
 }
 
 async fn not_allowed(request: Request) -> Problem {

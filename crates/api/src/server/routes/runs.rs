@@ -12,26 +12,33 @@ use super::described::{ChangeRefusals, Refusals};
 use super::volumes::PageQuery;
 use crate::problem::{Code, Problem};
 use crate::server::body::{Asked, Named, json};
+use crate::server::carry::{Meant, gather};
 use crate::server::pages::page;
 use crate::server::stream;
-use crate::types::{Job, JobKind, List, Run};
+use crate::types::{Job, JobKind, Run};
 
 /// List what runs in the background
+///
+/// On all members of the group.
 #[utoipa::path(
     get, path = "/v1/jobs", tag = "work", params(PageQuery),
     responses(
         (status = 200, description = "The jobs.", body = Vec<Job>,
-         headers(("Link" = String, description = "The next page, if there is one."))),
+         headers(("Link" = String, description = "The next page, if there is one."),
+                 ("Drystone-Members-Missing" = String,
+                  description = "The members of which nothing is in it, if there are any."))),
         Refusals,
     ),
 )]
 pub(super) async fn list_jobs(
     State(app): Shared,
+    meant: Meant,
     Asked(query): Asked<PageQuery>,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let List(all) = app.ask::<List<Job>>(Request::Array(ArrayRequest::Jobs)).await?;
-    page(&all, query.page(), &uri)
+    let own = Request::Array(ArrayRequest::Jobs);
+    let gathered = gather::<Job>(&app, &meant, "/v1/jobs", own).await?;
+    Ok(gathered.tell(page(&gathered.all, query.page(), &uri)?))
 }
 
 /// Which jobs.
@@ -64,7 +71,7 @@ impl KindsQuery {
 /// Follow jobs until there are none
 ///
 /// Server-sent events: `jobs` with a list of jobs, whenever that changes; at last `done`, or `problem` with
-/// a problem.
+/// a problem. They are those of one member.
 #[utoipa::path(
     get, path = "/v1/jobs/stream", tag = "work", params(KindsQuery),
     responses(

@@ -12,31 +12,38 @@ use super::volumes::PageQuery;
 use super::{Shared, tagged};
 use crate::problem::{Code, Problem};
 use crate::server::body::{Asked, Named, Sent};
+use crate::server::carry::{Meant, gather, one_here};
 use crate::server::pages::page;
 use crate::server::tags::{Kept, Wanted};
-use crate::types::{List, NewSchedule, Nothing, Schedule, ScheduleChange};
+use crate::types::{NewSchedule, Nothing, Schedule, ScheduleChange};
 
 /// List snapshot schedules
+///
+/// Those of all members of the group.
 #[utoipa::path(
     get, path = "/v1/schedules", tag = "snapshots", params(PageQuery),
     responses(
         (status = 200, description = "The schedules.", body = Vec<Schedule>,
-         headers(("Link" = String, description = "The next page, if there is one."))),
+         headers(("Link" = String, description = "The next page, if there is one."),
+                 ("Drystone-Members-Missing" = String,
+                  description = "The members of which nothing is in it, if there are any."))),
         Refusals,
     ),
 )]
 pub(super) async fn list_schedules(
     State(app): Shared,
+    meant: Meant,
     Asked(query): Asked<PageQuery>,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let List(all) = app.ask::<List<Schedule>>(Request::Schedule(ScheduleRequest::List)).await?;
-    page(&all, query.page(), &uri)
+    let own = Request::Schedule(ScheduleRequest::List);
+    let gathered = gather::<Schedule>(&app, &meant, "/v1/schedules", own).await?;
+    Ok(gathered.tell(page(&gathered.all, query.page(), &uri)?))
 }
 
 /// Make a snapshot schedule
 ///
-/// It is due for the first time at the next of its moments.
+/// It is due for the first time at the next of its moments. All its volumes are on one member of a group.
 #[utoipa::path(
     post, path = "/v1/schedules", tag = "snapshots", params(IdempotencyKey),
     request_body = NewSchedule,
@@ -56,6 +63,7 @@ pub(super) async fn create_schedule(
     let request = Request::Schedule(ScheduleRequest::Create(new));
     let made: Schedule = app.change(kept, None, request).await?;
     let location = [(LOCATION, format!("/v1/schedules/{}", made.name))];
+    let made = one_here(&app, made);
     Ok((location, tagged(StatusCode::CREATED, &made)).into_response())
 }
 
@@ -74,7 +82,7 @@ pub(super) async fn show_schedule(
     Named(name): Named<String>,
 ) -> Result<Response, Problem> {
     let shown: Schedule = app.ask(Request::Schedule(ScheduleRequest::Show { name })).await?;
-    Ok(tagged(StatusCode::OK, &shown))
+    Ok(tagged(StatusCode::OK, &one_here(&app, shown)))
 }
 
 /// Change a snapshot schedule, pause it, or let it go on
@@ -101,7 +109,7 @@ pub(super) async fn change_schedule(
     let kept = Kept::Schedule(name.clone());
     let request = Request::Schedule(ScheduleRequest::Set { name, change });
     let changed: Schedule = app.change(kept, tag, request).await?;
-    Ok(tagged(StatusCode::OK, &changed))
+    Ok(tagged(StatusCode::OK, &one_here(&app, changed)))
 }
 
 /// Delete a snapshot schedule

@@ -1,5 +1,7 @@
 //! `/v1/snapshots`.
 
+use std::sync::Arc;
+
 use axum::Extension;
 use axum::extract::State;
 use axum::http::header::LOCATION;
@@ -13,7 +15,9 @@ use super::described::{ChangeRefusals, IdempotencyKey, IfMatch, Refusals};
 use super::{Shared, tagged};
 use crate::problem::{Code, Problem};
 use crate::server::admit::Caller;
+use crate::server::app::App;
 use crate::server::body::{Asked, Named, Sent, json};
+use crate::server::carry::{Meant, OfMember, count_elsewhere, gather, here, one_here};
 use crate::server::pages::{Page, cut};
 use crate::server::tags::{Kept, Wanted, find_snapshot};
 use crate::types::{
@@ -39,38 +43,63 @@ pub(super) struct SnapshotsQuery {
 }
 
 /// List snapshots
+///
+/// Those of all members of the group, or of one volume wherever that is.
 #[utoipa::path(
     get, path = "/v1/snapshots", tag = "snapshots", params(SnapshotsQuery),
     responses(
         (status = 200, description = "The snapshots.", body = Vec<Snapshot>,
-         headers(("Link" = String, description = "The next page, if there is one."))),
+         headers(("Link" = String, description = "The next page, if there is one."),
+                 ("Drystone-Members-Missing" = String,
+                  description = "The members of which nothing is in it, if there are any."))),
         Refusals,
     ),
 )]
 pub(super) async fn list_snapshots(
     State(app): Shared,
     Extension(caller): Extension<Caller>,
+    meant: Meant,
     Asked(query): Asked<SnapshotsQuery>,
     uri: Uri,
 ) -> Result<Response, Problem> {
     let SnapshotsQuery { volume, space, limit, page: token } = query;
-    let request = Request::Snapshot(SnapshotRequest::List { volume });
-    let List(all) = app.ask::<List<Snapshot>>(request).await?;
-    let cut = cut(&all, Page { limit, token: token.as_deref() }, &uri)?;
-    let shown = &all[cut.range()];
-    if !space || shown.is_empty() {
-        return Ok(cut.show(shown));
+    let own = Request::Snapshot(SnapshotRequest::List { volume });
+    let mut gathered = gather::<Snapshot>(&app, &meant, "/v1/snapshots", own).await?;
+    let cut = cut(&gathered.all, Page { limit, token: token.as_deref() }, &uri)?;
+    let mut shown = gathered.all[cut.range()].to_vec();
+    if space && !shown.is_empty() {
+        shown = counted_here(&app, &caller, &meant, shown).await?;
+        count_elsewhere(&app, &meant, &mut shown, &mut gathered.missing).await;
     }
-    // What others hold is nobody's question: to count all of them took seconds for each page.
-    let names = shown.iter().map(|one| (one.volume.clone(), one.name.clone()));
+    Ok(gathered.tell(cut.show(&shown)))
+}
+
+/// The same with what those hold that are here; one that has gone meanwhile is left out. What those on other pages hold
+/// is nobody's question: to count all of them took seconds for each page.
+async fn counted_here(
+    app: &Arc<App>,
+    caller: &Caller,
+    meant: &Meant,
+    shown: Vec<Snapshot>,
+) -> Result<Vec<Snapshot>, Problem> {
+    let is_here = |one: &Snapshot| meant.is_here(one.member.as_deref());
+    let (own, mut all): (Vec<_>, Vec<_>) = shown.into_iter().partition(is_here);
+    if own.is_empty() {
+        return Ok(all);
+    }
+    let names = own.into_iter().map(|one| (one.volume, one.name));
     let request = Request::Snapshot(SnapshotRequest::Count { snapshots: names.collect() });
     let List(counted) = app.ask_walk::<List<Snapshot>>(caller.owner(), request).await?;
-    Ok(cut.show(&counted))
+    all.extend(here(app, counted));
+    if let Meant::Group(..) = meant {
+        all.sort_by(Snapshot::order);
+    }
+    Ok(all)
 }
 
 /// Take snapshots of one moment
 ///
-/// One of each volume, under one name.
+/// One of each volume, under one name. All volumes are on one member of a group.
 #[utoipa::path(
     post, path = "/v1/snapshots", tag = "snapshots", params(IdempotencyKey),
     request_body = NewSnapshots,
@@ -91,7 +120,7 @@ pub(super) async fn create_snapshots(
     let kept = Kept::Volume(volumes[0].clone());
     let request = Request::Snapshot(SnapshotRequest::Create { volumes, name });
     let List(taken) = app.change::<List<Snapshot>>(kept, None, request).await?;
-    Ok((StatusCode::CREATED, json(&taken)).into_response())
+    Ok((StatusCode::CREATED, json(&here(&app, taken))).into_response())
 }
 
 /// Show a snapshot
@@ -109,7 +138,8 @@ pub(super) async fn show_snapshot(
     State(app): Shared,
     Named((volume, name)): Named<(String, String)>,
 ) -> Result<Response, Problem> {
-    Ok(tagged(StatusCode::OK, &find_snapshot(&app, &volume, &name).await?))
+    let shown = find_snapshot(&app, &volume, &name).await?;
+    Ok(tagged(StatusCode::OK, &one_here(&app, shown)))
 }
 
 /// Serve a snapshot, or stop to
@@ -133,7 +163,7 @@ pub(super) async fn change_snapshot(
     let kept = Kept::Snapshot(volume.clone(), name.clone());
     let request = Request::Snapshot(request_of(volume, name, &change)?);
     let changed: Snapshot = app.change(kept, tag, request).await?;
-    Ok(tagged(StatusCode::OK, &changed))
+    Ok(tagged(StatusCode::OK, &one_here(&app, changed)))
 }
 
 /// What a change is to a member.
@@ -197,6 +227,8 @@ pub(super) async fn roll_back(
 }
 
 /// Make a volume of a snapshot
+///
+/// It is on the member that the snapshot is on.
 #[utoipa::path(
     post, path = "/v1/snapshots/{volume}/{name}/clone", tag = "snapshots", request_body = Clone,
     params(("volume" = String, Path, description = "The volume."),
@@ -217,6 +249,7 @@ pub(super) async fn clone_snapshot(
     let request = Request::Snapshot(SnapshotRequest::Clone { volume, name, to });
     let made: Volume = app.change(kept, None, request).await?;
     let location = [(LOCATION, format!("/v1/volumes/{}", made.name))];
+    let made = one_here(&app, made);
     Ok((location, tagged(StatusCode::CREATED, &made)).into_response())
 }
 

@@ -14,6 +14,7 @@ use super::{Shared, tagged};
 use crate::problem::{Code, Problem};
 use crate::server::admit::Caller;
 use crate::server::body::{Asked, Named, Sent};
+use crate::server::carry::{Meant, gather, one_here};
 use crate::server::pages::{Page, page};
 use crate::server::tags::{Kept, Wanted};
 use crate::types::{Extent, List, NewVolume, Nothing, Volume, VolumeChange};
@@ -38,27 +39,31 @@ impl PageQuery {
 
 /// List volumes
 ///
-/// Those in the recycle bin too.
+/// Those in the recycle bin too, and those of all members of the group.
 #[utoipa::path(
     get, path = "/v1/volumes", tag = "volumes", params(PageQuery),
     responses(
         (status = 200, description = "The volumes.", body = Vec<Volume>,
-         headers(("Link" = String, description = "The next page, if there is one."))),
+         headers(("Link" = String, description = "The next page, if there is one."),
+                 ("Drystone-Members-Missing" = String,
+                  description = "The members of which nothing is in it, if there are any."))),
         Refusals,
     ),
 )]
 pub(super) async fn list_volumes(
     State(app): Shared,
+    meant: Meant,
     Asked(query): Asked<PageQuery>,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let List(all) = app.ask::<List<Volume>>(Request::Volume(VolumeRequest::List)).await?;
-    page(&all, query.page(), &uri)
+    let own = Request::Volume(VolumeRequest::List);
+    let gathered = gather::<Volume>(&app, &meant, "/v1/volumes", own).await?;
+    Ok(gathered.tell(page(&gathered.all, query.page(), &uri)?))
 }
 
 /// Make a volume
 ///
-/// It is served to hosts at once.
+/// It is served to hosts at once. In a group it is put on the member of the pool that has most room.
 #[utoipa::path(
     post, path = "/v1/volumes", tag = "volumes", params(IdempotencyKey), request_body = NewVolume,
     responses(
@@ -72,10 +77,16 @@ pub(super) async fn create_volume(
     State(app): Shared,
     Sent(new): Sent<NewVolume>,
 ) -> Result<Response, Problem> {
+    if new.pool.is_some() && app.roll.now().is_none() {
+        let sentence = "a pool is one of a group, and this member is in none, or has heard nothing of it since it was \
+                        started: leave the pool out";
+        return Err(Problem::new(Code::NoGroup, sentence));
+    }
     let kept = Kept::Volume(new.name.clone());
     let request = Request::Volume(VolumeRequest::Create(new.into()));
     let made: Volume = app.change(kept, None, request).await?;
     let location = [(LOCATION, format!("/v1/volumes/{}", made.name))];
+    let made = one_here(&app, made);
     Ok((location, tagged(StatusCode::CREATED, &made)).into_response())
 }
 
@@ -94,7 +105,7 @@ pub(super) async fn show_volume(
     Named(name): Named<String>,
 ) -> Result<Response, Problem> {
     let shown: Volume = app.ask(Request::Volume(VolumeRequest::Show { name })).await?;
-    Ok(tagged(StatusCode::OK, &shown))
+    Ok(tagged(StatusCode::OK, &one_here(&app, shown)))
 }
 
 /// Change a volume
@@ -119,7 +130,7 @@ pub(super) async fn change_volume(
     let kept = Kept::Volume(name.clone());
     let request = Request::Volume(request_of(name, change)?);
     let changed: Volume = app.change(kept, tag, request).await?;
-    Ok(tagged(StatusCode::OK, &changed))
+    Ok(tagged(StatusCode::OK, &one_here(&app, changed)))
 }
 
 /// What a change is to a member.
@@ -188,7 +199,7 @@ pub(super) async fn undelete_volume(
     let kept = Kept::Volume(name.clone());
     let request = Request::Volume(VolumeRequest::Undelete { name });
     let back: Volume = app.change(kept, tag, request).await?;
-    Ok(tagged(StatusCode::OK, &back))
+    Ok(tagged(StatusCode::OK, &one_here(&app, back)))
 }
 
 /// Give up a volume in the recycle bin for good

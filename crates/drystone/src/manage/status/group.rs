@@ -54,7 +54,32 @@ fn problems(group: &Group) -> Vec<String> {
             stores(group)
         )
     });
-    store.into_iter().chain(part).chain(away).collect()
+    let own = (!group.settings_differ.is_empty()).then(|| own_settings(group));
+    let fault = group.settings_fault.as_ref().map(|why| {
+        format!(
+            "what is set for group {} is not taken over here: {why}; what was set before goes on, and it is tried again by \
+             itself: mend that",
+            group.name
+        )
+    });
+    store.into_iter().chain(part).chain(away).chain(own).chain(fault).collect()
+}
+
+/// How many things that differ are named.
+const NAMED_MAX: usize = 4;
+
+fn own_settings(group: &Group) -> String {
+    let differ = &group.settings_differ;
+    let mut named = differ[..differ.len().min(NAMED_MAX)].join(", ");
+    if differ.len() > NAMED_MAX {
+        named.push_str(&format!(" and {} more", differ.len() - NAMED_MAX));
+    }
+    format!(
+        "this member keeps to its own settings, and not to those of group {}, as these are set differently here: {named}; \
+         change or delete them here or on another member, or give up what is set here with 'drystone group share \
+         --replace-settings'",
+        group.name
+    )
 }
 
 fn stores(group: &Group) -> String {
@@ -83,6 +108,7 @@ mod tests {
         serde_json::from_value(json!({
             "id": "00", "name": "san1", "member": "a", "door": "192.0.2.10:3262", "members": members,
             "away": away, "store": ["a", "b", "c"], "store_fault": store_fault, "store_part_fault": null,
+            "shares": true, "settings_differ": [],
         }))
         .unwrap()
     }
@@ -116,6 +142,31 @@ mod tests {
         assert!(said[1].starts_with("member c "), "{said:?}");
         let said = problems(&Group { store_part_fault: part, ..group(3, &[], Some("x")) });
         assert!(said[0].contains("does not answer: x") && said[1].starts_with(wanted), "{said:?}");
+    }
+
+    #[test]
+    fn a_member_whose_settings_contradict_the_groups_says_which_do_and_what_to_do() {
+        let differ = |count: usize| (0..count).map(|n| format!("policy 'p{n}'")).collect();
+        let shares = |count| Group {
+            shares: count == 0,
+            settings_differ: differ(count),
+            ..group(3, &[], None)
+        };
+        assert_eq!(problems(&shares(0)), [""; 0]);
+        let said = problems(&shares(2)).remove(0);
+        assert!(said.contains("differently here: policy 'p0', policy 'p1'; change or"), "{said}");
+        assert!(said.ends_with("'drystone group share --replace-settings'"), "{said}");
+        let said = problems(&shares(9)).remove(0);
+        assert!(said.contains("policy 'p3' and 5 more; "), "{said}");
+    }
+
+    #[test]
+    fn a_member_that_cannot_take_over_what_is_set_says_why() {
+        let settings_fault = Some("there is no room".to_owned());
+        let said = problems(&Group { settings_fault, shares: false, ..group(3, &[], None) });
+        assert_eq!(said.len(), 1, "{said:?}");
+        let wanted = "what is set for group san1 is not taken over here: there is no room; what was set before goes on";
+        assert!(said[0].starts_with(wanted), "{said:?}");
     }
 
     #[test]

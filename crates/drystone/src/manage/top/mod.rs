@@ -40,7 +40,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
 }
 
 fn show(args: &TopArgs) -> anyhow::Result<()> {
-    let desk = Desk::new(&args.member)?;
+    let desk = Desk::new(&args.member)?.of_one_member();
     if args.member.json {
         return lines(args, &desk);
     }

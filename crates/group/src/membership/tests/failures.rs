@@ -149,5 +149,5 @@ fn signs_of_life_are_given_again_by_who_gives_them() {
     wait(membership.publish(MemberId(1), &inventory)).unwrap();
     let roll = read(&others);
     assert!(roll.is_present(MemberId(1)));
-    assert_eq!(roll.inventories[&MemberId(1)], inventory);
+    assert_eq!(*roll.inventories[&MemberId(1)], inventory);
 }

@@ -1,6 +1,8 @@
 //! Members come, live, are away, go, and come again.
 
 use super::*;
+use crate::access::{AccessList, ENTRIES_MAX, Entry, Scope};
+use crate::store::StoreError;
 
 #[test]
 fn a_number_is_not_given_again() {
@@ -177,18 +179,82 @@ fn a_copy_of_the_founder_does_not_take_its_place_before_it_has_lived() {
 fn what_members_serve_is_said_and_said_anew() {
     let store = store();
     let membership = group(&store);
+    let mut list = AccessList::default();
+    list.add(Entry::Record("chap=ada ip=10.1.*.* for=volume".parse().unwrap())).unwrap();
+    list.add(Entry::Policy { name: "esx".to_owned(), scope: Scope::Both }).unwrap();
     let volume = ListedVolume {
         name: "db".to_owned(),
         iqn: "iqn.2026-01.example:db".to_owned(),
         size_bytes: 1 << 40,
         is_online: true,
+        shown: Shown::Listed(list),
     };
     let portals = vec!["10.0.0.1:3260".parse().unwrap(), "[fd00::1]:3260".parse().unwrap()];
-    let full = Inventory { portals, volumes: vec![volume], snapshots: vec!["iqn.s".to_owned()] };
+    let uses = NamesUsed { policies: ["esx".to_owned()].into(), users: ["ada".to_owned()].into() };
+    let full = Inventory {
+        portals,
+        volumes: vec![volume],
+        snapshots: vec!["iqn.s".to_owned()],
+        free_bytes: 64 << 20,
+        capacity_bytes: 1 << 42,
+        portal_group: 7,
+        schedules: vec!["nightly".to_owned()],
+        deleted: vec!["old".to_owned()],
+        uses,
+        shares: true,
+    };
     let before = read(&membership).guard;
     for inventory in [full, Inventory::default()] {
         wait(membership.publish(MemberId(1), &inventory)).unwrap();
-        assert_eq!(read(&membership).inventories[&MemberId(1)], inventory);
+        assert_eq!(*read(&membership).inventories[&MemberId(1)], inventory);
     }
     assert_eq!(read(&membership).guard, before, "no change has to begin anew because of that");
+}
+
+/// A member that runs an earlier version says less, and is heard all the same.
+#[test]
+fn what_an_earlier_version_says_of_a_member_is_read() {
+    let early = br#"{"version":1,"value":{"portals":["10.0.0.1:3260"],"volumes":[{"name":"db","iqn":"iqn.a:db",
+        "size_bytes":1,"is_online":true}],"snapshots":[]}}"#;
+    let inventory = Inventory::decode(early).unwrap();
+    let volume = ListedVolume {
+        name: "db".to_owned(),
+        iqn: "iqn.a:db".to_owned(),
+        size_bytes: 1,
+        is_online: true,
+        shown: Shown::Nobody,
+    };
+    let portals = vec!["10.0.0.1:3260".parse().unwrap()];
+    assert_eq!(inventory, Inventory { portals, volumes: vec![volume], ..Inventory::default() });
+    assert!(!inventory.shares && inventory.uses == NamesUsed::default());
+}
+
+/// Who redirects hosts needs the names of all targets, and can do without whom they are shown to.
+#[test]
+fn what_is_too_much_to_be_said_is_said_without_whom_it_is_shown_to() {
+    let membership = group(&store());
+    let mut list = AccessList::default();
+    for number in 0..ENTRIES_MAX {
+        let name = format!("policy-{number:056}");
+        list.add(Entry::Policy { name, scope: Scope::Both }).unwrap();
+    }
+    let volume = |number: usize, shown: &Shown| ListedVolume {
+        name: format!("vm-{number}"),
+        iqn: format!("iqn.2026-01.example:vm-{number}"),
+        shown: shown.clone(),
+        ..ListedVolume::default()
+    };
+    let serves = |count: usize, shown: Shown| Inventory {
+        volumes: (0..count).map(|number| volume(number, &shown)).collect(),
+        ..Inventory::default()
+    };
+    let listed = Shown::Listed(list);
+    for (count, said) in [(100, listed.clone()), (2000, Shown::Nobody)] {
+        wait(membership.publish(MemberId(1), &serves(count, listed.clone()))).unwrap();
+        assert_eq!(*read(&membership).inventories[&MemberId(1)], serves(count, said), "{count}");
+    }
+    let endless = wait(membership.publish(MemberId(1), &serves(40_000, listed))).unwrap_err();
+    let is_too_large = matches!(endless, MembershipError::Store(StoreError::TooLarge { .. }));
+    assert!(is_too_large, "{endless}");
+    assert_eq!(read(&membership).inventories[&MemberId(1)].volumes.len(), 2000);
 }

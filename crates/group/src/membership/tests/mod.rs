@@ -3,6 +3,9 @@
 mod failures;
 mod lives;
 mod meddled;
+mod names;
+mod placement;
+mod pools;
 mod races;
 mod roll;
 mod rules;

@@ -3,7 +3,7 @@
 use futures_util::StreamExt;
 
 use super::*;
-use crate::membership::roll::{inventory_key, member_key, present_key, token_key};
+use crate::membership::roll::{inventory_key, member_key, pool_key, present_key, token_key};
 use crate::record::SettingError;
 use crate::store::{Batch, Event, KeyValue};
 
@@ -28,7 +28,10 @@ fn keys_are_as_they_are_documented() {
     assert_eq!(present_key(MemberId(u16::MAX)), "group/present/65535");
     assert_eq!(inventory_key(member), "group/inventory/00007");
     assert_eq!(token_key("0012abcd"), "group/tokens/0012abcd");
+    assert_eq!(pool_key("fast.1"), "group/pools/fast.1");
     let membership = group(&store);
+    wait(membership.create_pool("fast")).unwrap();
+    wait(membership.claim_names(MemberId(1), &["VM_1".to_owned()])).unwrap();
     let (id, _) = token(&membership);
     wait(membership.enter(MemberId(1), 7, "0.1.0")).unwrap();
     let lease = wait(store.grant(HOUR)).unwrap();
@@ -43,11 +46,13 @@ fn keys_are_as_they_are_documented() {
             "group/guard".to_owned(),
             "group/inventory/00001".to_owned(),
             "group/members/00001".to_owned(),
+            "group/pools/fast".to_owned(),
             "group/present/00001".to_owned(),
             format!("group/tokens/{id}"),
+            "names/vm-1".to_owned(),
         ]
     );
-    let present = &all.kvs[4];
+    let present = &all.kvs[5];
     assert_eq!((present.value.as_slice(), present.lease), (&b"7"[..], Some(lease)));
 }
 
@@ -75,6 +80,13 @@ fn a_watch_says_what_a_read_does() {
     wait(store.revoke(lease)).unwrap();
     wait(membership.revoke_token(&id)).unwrap();
     wait(membership.rename("lab-2")).unwrap();
+    catch_up();
+    for pool in ["fast", "slow"] {
+        wait(membership.create_pool(pool)).unwrap();
+    }
+    wait(membership.move_member("server-2", "fast")).unwrap();
+    catch_up();
+    wait(membership.merge_pool("fast", "slow")).unwrap();
     catch_up();
     wait(membership.remove("server-2")).unwrap();
     catch_up();
@@ -150,6 +162,8 @@ fn keys_that_nobody_writes_are_no_group() {
         ("group/members/", "{}"),
         ("group/tokens/abc", "{}"),
         ("group/tokens/0012abcg", "{}"),
+        ("group/pools/", "{}"),
+        ("group/pools/a/b", "{}"),
     ];
     for (key, value) in cases {
         let store = store();
@@ -253,7 +267,7 @@ fn what_cannot_be_is_found() {
             roll.present.insert(MemberId(3), 7);
         }),
         ("it hears of member 3", |roll| {
-            roll.inventories.insert(MemberId(3), Inventory::default());
+            roll.inventories.insert(MemberId(3), Arc::default());
         }),
         ("it hears of member 2", |roll| {
             roll.about = None;
@@ -273,6 +287,24 @@ fn what_cannot_be_is_found() {
         let checked = std::panic::catch_unwind(|| roll.check());
         assert!(checked.is_err(), "{what}: the assertion does not see it");
     }
+}
+
+/// Members had three ports each, and groups of that time go on: what is new has four.
+#[test]
+fn a_group_whose_members_have_one_port_less_can_be_changed() {
+    let store = store();
+    let membership = group(&store);
+    let address = applicant(1).address;
+    let second = |port| Applicant { address, port, ..applicant(2) };
+    join(&membership, applicant(2)).expect("there is room");
+    for port in [PORT + 3, PORT - 3, 65533] {
+        put(&store, "group/members/00002", second(port).record(NOW).encode());
+        assert_eq!(read(&membership).sound(), Ok(()), "{port}");
+        wait(membership.rename(&format!("lab-{port}"))).expect("it is a group");
+    }
+    let third = Applicant { address, port: 65530, ..applicant(3) };
+    let refused = join(&membership, third).unwrap_err();
+    assert!(matches!(refused, MembershipError::AddressTaken { .. }), "{refused}");
 }
 
 /// A group of two, the second of which is present and serves, and a token.

@@ -14,12 +14,22 @@ enum Request {
     Publish { server: u8 },
     Remove { server: u8 },
     Rename { name: u8 },
+    CreatePool { pool: u8 },
+    DeletePool { pool: u8 },
+    MergePool { from: u8, into: u8 },
+    MoveMember { server: u8, pool: u8 },
+}
+
+/// The name of a pool: the first is there without being made.
+fn pool_name(pool: u8) -> String {
+    if pool == 0 { DEFAULT_POOL.to_owned() } else { format!("pool-{pool}") }
 }
 
 fn request() -> impl Strategy<Value = Request> {
     // Few of each, so that they meet.
     let server = || 1_u8..6;
     let incarnation = || 1_u64..4;
+    let pool = || 0_u8..4;
     prop_oneof![
         4 => (server(), server(), server(), PORT..PORT + 8).prop_map(
             |(server, name, address, port)| Request::Join { server, name, address, port }
@@ -31,6 +41,10 @@ fn request() -> impl Strategy<Value = Request> {
         1 => server().prop_map(|server| Request::Publish { server }),
         2 => server().prop_map(|server| Request::Remove { server }),
         1 => server().prop_map(|name| Request::Rename { name }),
+        2 => pool().prop_map(|pool| Request::CreatePool { pool }),
+        1 => pool().prop_map(|pool| Request::DeletePool { pool }),
+        1 => (pool(), pool()).prop_map(|(from, into)| Request::MergePool { from, into }),
+        3 => (server(), pool()).prop_map(|(server, pool)| Request::MoveMember { server, pool }),
     ]
 }
 
@@ -76,6 +90,19 @@ fn make(
             wait(membership.remove(&format!("server-{server}"))).map(|_| None)
         }
         Request::Rename { name } => wait(membership.rename(&format!("lab-{name}"))).map(|()| None),
+        Request::CreatePool { pool } => {
+            wait(membership.create_pool(&pool_name(pool))).map(|()| None)
+        }
+        Request::DeletePool { pool } => {
+            wait(membership.delete_pool(&pool_name(pool))).map(|()| None)
+        }
+        Request::MergePool { from, into } => {
+            wait(membership.merge_pool(&pool_name(from), &pool_name(into))).map(|()| None)
+        }
+        Request::MoveMember { server, pool } => {
+            let (name, pool) = (applicant(server).name, pool_name(pool));
+            wait(membership.move_member(&name, &pool)).map(|()| None)
+        }
     }
 }
 
@@ -99,11 +126,18 @@ proptest! {
                     prop_assert_eq!(&after.members, &before.members, "{}", error);
                     prop_assert_eq!(&after.about, &before.about, "{}", error);
                     prop_assert_eq!(&after.present, &before.present, "{}", error);
+                    prop_assert_eq!(&after.pools, &before.pools, "{}", error);
                 }
             }
             let last = after.about.as_ref().map(|about| about.last_member);
             prop_assert_eq!(last, given.last().map(|number| number.0));
             prop_assert!(after.members.keys().all(|number| given.contains(number)));
+            // Each member is in one pool.
+            let pools = after.pool_names().into_iter();
+            let placed = pools.filter_map(|name| after.members_of_pool(name)).flatten();
+            let mut placed: Vec<MemberId> = placed.collect();
+            placed.sort_unstable();
+            prop_assert_eq!(placed, after.members.keys().copied().collect::<Vec<_>>());
         }
     }
 }

@@ -5,6 +5,7 @@ mod clones;
 mod costs;
 mod faults;
 mod first;
+mod names;
 mod one_host;
 mod reservations;
 mod room;
