@@ -292,6 +292,8 @@ mutants! {
     KeepPoison,
     /// Writers go on at their own pace while a checkpoint runs, until the journal is full.
     RushOn,
+    /// Writers are held back no more while a checkpoint gets on than while it stands still.
+    HastyWriters,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.

@@ -42,6 +42,11 @@ impl Beat {
         self.inner().0 = None;
     }
 
+    /// How often it has got on.
+    fn count(&self) -> u64 {
+        self.inner().1
+    }
+
     fn wait(&self, who: &'static str) -> Option<(Wait, u64)> {
         let (step, count) = *self.inner();
         step.map(|step| (Wait::Step(who, step), count))
@@ -162,7 +167,9 @@ impl Core {
         {
             let state = self.lock();
             let is_asked = !state.requests.is_empty();
-            waits.extend(is_asked.then_some((Wait::Commands, state.checkpoint)));
+            // The one before theirs may take minutes on slow disks, and get on all the time.
+            let count = state.checkpoint + self.checkpoint_beat.count();
+            waits.extend(is_asked.then_some((Wait::Commands, count)));
         }
         waits.extend(self.checkpoint_beat.wait("the checkpoint"));
         waits.extend(self.upkeep_beat.wait("the upkeep of RAID sets"));

@@ -30,7 +30,7 @@ pub use file::{FileDisk, FileOptions, OpenError};
 pub use future::{Answers, IoFuture};
 pub use geometry::{ATOMIC_BYTES_MAX, Geometry};
 pub use latency::{LATENCY_BOUNDS, LATENCY_CLASSES, Latency, SharedLatency};
-pub use model::{DriveClass, ModelDisk};
+pub use model::{DriveClass, ModelDisk, Time as ModelTime};
 pub use null::NullDisk;
 pub use operation::{Compared, Extent, ExtentState, WriteFlags};
 pub use ram::RamDisk;

@@ -81,7 +81,7 @@ impl Checkpoint {
             }
             self.destage_batch(&mut target, &batch).await?;
             self.core.checkpoint_beat.tick();
-            self.core.throttle.done(batch.len() as u64);
+            self.core.throttle.done(self.core.env.now(), batch.len() as u64);
         }
         self.finish_segment(target, segment).await
     }

@@ -21,6 +21,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 
 use crate::core::Core;
+use crate::error::ArrayError;
 
 pub(crate) use heal::HealQueue;
 pub(crate) use jobs::{Job, Progress};
@@ -35,6 +36,8 @@ pub(crate) const GRACE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_secs(5);
 /// When stripes are tried again that could not be restored.
 const AGAIN: Duration = Duration::from_secs(60);
+/// What the upkeep of RAID sets waits for while it moves data.
+const RESTORING: &str = "disks to take their part";
 
 impl Core {
     /// Restores redundancy and moves data, as long as the array is open.
@@ -45,7 +48,7 @@ impl Core {
             if self.lock().stopped.is_some() {
                 return;
             }
-            self.upkeep_beat.at("disks to take their part");
+            self.upkeep_beat.at(RESTORING);
             if self.restore().await || self.rebalance(&mut rebalance).await {
                 continue;
             }
@@ -63,6 +66,14 @@ impl Core {
             let again = if is_leaving { Some(LOOK) } else { again };
             self.await_upkeep(mark, again).await;
         }
+    }
+
+    /// Waits for a checkpoint, which says itself what it waits for: the upkeep has nothing to do meanwhile.
+    async fn checkpointed_for_upkeep(self: &Arc<Self>) -> Result<(), ArrayError> {
+        self.upkeep_beat.rest();
+        let done = self.checkpointed().await;
+        self.upkeep_beat.at(RESTORING);
+        done
     }
 
     /// Whether nothing is left to restore or to move that could be now.

@@ -149,7 +149,7 @@ impl Core {
         let Some(rebalance) = running else { return false };
         rebalance.job.reach(rebalance.moves * chunk_bytes);
         // Chunks that were left are free only then: before, their disks would seem fuller than they are.
-        if rebalance.moves > 0 && self.checkpointed().await.is_err() {
+        if rebalance.moves > 0 && self.checkpointed_for_upkeep().await.is_err() {
             return false;
         }
         let begun = self.begin_moves();

@@ -20,7 +20,7 @@ impl Core {
             disks.filter(|disk| self.is_unrecorded(&label, &state, *disk)).collect()
         };
         if lacking.is_empty()
-            || !mutants::is(Mutant::HastyRecord) && self.checkpointed().await.is_err()
+            || !mutants::is(Mutant::HastyRecord) && self.checkpointed_for_upkeep().await.is_err()
         {
             return;
         }

@@ -26,8 +26,6 @@ const RUN_STRIPES: u32 = 64;
 const SHORT_RUN_STRIPES: u32 = 16;
 /// Runs that are worked on at the same time: of several sets, so that all disks are busy.
 const RUNS_IN_FLIGHT: usize = 24;
-/// Runs between two looks at what hosts are doing: the first number while they do nothing.
-const RUNS_PER_STEP: [usize; 2] = [8 * RUNS_IN_FLIGHT, RUNS_IN_FLIGHT];
 
 /// Stripes whose checksums are in memory at a time: some 100 bytes for each column.
 const STRIPES_KNOWN_MAX: u64 = 1 << 17;
@@ -269,13 +267,12 @@ impl Core {
             let mut group = group;
             while !group.is_empty() {
                 let is_short = pace.are_hosts_busy();
-                let count = RUNS_PER_STEP[usize::from(is_short)].min(group.len());
+                let count = pace.pieces().min(group.len());
                 let (step, rest) = group.split_at(count);
                 group = rest;
                 let done = self.refresh_step(step, &known, is_short).await;
                 outcome.add(&done);
                 job.add(stripes_of(step) * strip);
-                self.upkeep_beat.tick();
                 let (is_stopped, now) = {
                     let state = self.lock();
                     (state.stopped.is_some(), state.label.generation)
@@ -285,19 +282,23 @@ impl Core {
                     self.note_lost(outcome.lost);
                     return true;
                 }
+                self.upkeep_beat.rest();
                 self.rest(&mut pace).await;
+                self.upkeep_beat.at(super::RESTORING);
             }
         }
         self.note_lost(outcome.lost);
         let mut is_restored = outcome.refreshed > 0;
         if outcome.is_unsure {
             // The next look knows what was changed meanwhile.
-            _ = self.checkpointed().await;
+            _ = self.checkpointed_for_upkeep().await;
             if !is_restored {
                 let held = self.refresh_held(&outcome.unsure).await;
                 self.note_lost(held.lost);
                 is_restored = held.refreshed > 0;
+                self.upkeep_beat.rest();
                 self.env.sleep(super::LOOK).await;
+                self.upkeep_beat.at(super::RESTORING);
             }
         }
         if is_restored {
@@ -318,6 +319,7 @@ impl Core {
         let mut outcome = Outcome::default();
         while let Some(done) = running.next().await {
             outcome.add(&done);
+            self.upkeep_beat.tick();
         }
         outcome
     }
@@ -471,7 +473,7 @@ impl Core {
         for set in self.sets.all() {
             any |= set.promote_replacement();
         }
-        any && self.checkpointed().await.is_ok()
+        any && self.checkpointed_for_upkeep().await.is_ok()
     }
 
     /// Disks that were away and lack nothing any more are members like others.
@@ -488,7 +490,7 @@ impl Core {
                 continue;
             }
             // What it was given is durable after a checkpoint, and so is the note that it was.
-            if self.checkpointed().await.is_err() {
+            if self.checkpointed_for_upkeep().await.is_err() {
                 return any;
             }
             let changed = self.change_label(|label, state| {

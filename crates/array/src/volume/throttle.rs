@@ -17,8 +17,8 @@
 //!
 //! The time left is measured: what each cluster took of this checkpoint and of those before, and what
 //! follows the last one. Nothing here is an error, and nobody waits while no checkpoint runs, or as long as
-//! less than [`KNEE_PERCENT`] is in use. The delay of one write is [`DELAY_MAX`] at most, so that one that
-//! finds no end does not stop hosts that write now and then.
+//! less than [`KNEE_PERCENT`] is in use. The delay of one write has a [limit](delay_max), a low one while the checkpoint
+//! stands still, so that one that finds no end does not stop hosts that write now and then.
 //!
 //! Who waits stands in line: first with those of the same volume, then each volume with its first one. So
 //! volumes take turns, however many writes each has under way.
@@ -42,9 +42,16 @@ const FULL_PERCENT: u64 = 55;
 /// What is not given out as long as there is more, and sparingly then, so that an estimate that was too low does not end
 /// in a full journal.
 const KEPT_PERCENT: u64 = 6;
-/// The delay of one write at most. The next one waits as long after it: a checkpoint that stands still, as disks do
-/// that do not answer, must not make minutes of what the journal has room for.
-const DELAY_MAX: Duration = Duration::from_millis(5);
+/// The delay of one write at most while the checkpoint stands still, as disks do that do not answer. The next one waits as
+/// long after it: that must not make minutes of what the journal has room for.
+const STILL_DELAY_MAX: Duration = Duration::from_millis(5);
+/// The same for each block while the checkpoint gets on: disks that seek, and are restored to beside it, put fewer clusters
+/// in place than hosts would write at less, and a full journal stops all of them for seconds.
+const BLOCK_DELAY_MAX: Duration = Duration::from_millis(50);
+/// The same for a write of many blocks: as many hosts as a queue has room for must not wait for half a minute.
+const DELAY_MAX: Duration = Duration::from_millis(250);
+/// A checkpoint that has put nothing in its place for so long stands still: slow disks take a second for a batch.
+const STILL: Duration = Duration::from_secs(5);
 /// Writes that could have gone before go at once, up to so much of the time: timers are not exact.
 const CREDIT_MAX: Duration = Duration::from_millis(1);
 /// Who waits at all waits so long, and goes with all that may go by then: each batch of the journal has a block of its own.
@@ -92,6 +99,8 @@ struct Progress {
     placing: Option<Duration>,
     clusters: u64,
     done: u64,
+    /// When it got on last.
+    moved: Duration,
     /// When all clusters were in place.
     placed: Option<Duration>,
 }
@@ -100,6 +109,10 @@ impl Progress {
     /// From when on time was spent on its clusters.
     fn since(&self) -> Duration {
         self.placing.unwrap_or(self.began)
+    }
+
+    fn stands_still(&self, now: Duration) -> bool {
+        now.saturating_sub(self.moved) >= STILL
     }
 }
 
@@ -112,8 +125,14 @@ impl Throttle {
     pub(crate) fn begin(&self, now: Duration, clusters: u64) {
         let pace = &mut *self.pace();
         assert!(pace.running.is_none(), "one checkpoint at a time");
-        pace.running =
-            Some(Progress { began: now, placing: None, clusters, done: 0, placed: None });
+        pace.running = Some(Progress {
+            began: now,
+            placing: None,
+            clusters,
+            done: 0,
+            moved: now,
+            placed: None,
+        });
         self.lines().retain(|_, line| Arc::strong_count(line) > 1);
         self.is_running.store(true, Ordering::Relaxed);
     }
@@ -121,14 +140,15 @@ impl Throttle {
     /// From here on it puts them there.
     pub(crate) fn placing(&self, now: Duration) {
         if let Some(progress) = &mut self.pace().running {
-            progress.placing = Some(now);
+            (progress.placing, progress.moved) = (Some(now), now);
         }
     }
 
     /// So many more of them are in place.
-    pub(crate) fn done(&self, clusters: u64) {
+    pub(crate) fn done(&self, now: Duration, clusters: u64) {
         if let Some(progress) = &mut self.pace().running {
             progress.done += clusters;
+            progress.moved = now;
         }
     }
 
@@ -155,7 +175,7 @@ impl Throttle {
 impl Pace {
     fn placed(&mut self, now: Duration) {
         let Some(progress) = &mut self.running else { return };
-        progress.placed = Some(now);
+        (progress.placed, progress.moved) = (Some(now), now);
         // What a small one takes has little to do with how many clusters it has.
         if progress.done >= FIRST_CLUSTERS {
             let took = now.saturating_sub(progress.since()) / whole(progress.done);
@@ -195,7 +215,8 @@ impl Pace {
     /// Lets a write of so many blocks go, or says how long it has to wait.
     fn pass(&mut self, now: Duration, fill: Fill, blocks: u64) -> Result<(), Duration> {
         let Some(progress) = &self.running else { return Ok(()) };
-        let delay = delay(fill, blocks, self.time_left(progress, now));
+        let max = delay_max(blocks, progress.stands_still(now));
+        let delay = delay(fill, blocks, self.time_left(progress, now)).min(max);
         let due = self.last + delay;
         if due > now && !delay.is_zero() && !mutants::is(Mutant::RushOn) {
             return Err(due - now);
@@ -218,6 +239,14 @@ fn delay(fill: Fill, blocks: u64, left: Duration) -> Duration {
     let nanos = left.as_nanos() * u128::from(blocks) * u128::from(share);
     let nanos = nanos / u128::from(room) / u128::from(of);
     u64::try_from(nanos).map_or(DELAY_MAX, |nanos| DELAY_MAX.min(Duration::from_nanos(nanos)))
+}
+
+/// How long after the one before it a write of so many blocks goes in any case.
+fn delay_max(blocks: u64, stands_still: bool) -> Duration {
+    if stands_still || mutants::is(Mutant::HastyWriters) {
+        return STILL_DELAY_MAX;
+    }
+    DELAY_MAX.min(BLOCK_DELAY_MAX * whole(blocks))
 }
 
 /// What is measured counts half, and all the first time.

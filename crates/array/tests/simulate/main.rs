@@ -19,6 +19,7 @@ mod pressure;
 mod random;
 mod saboteur;
 mod scenario;
+mod slow;
 mod subject;
 mod themes;
 mod trace;

@@ -10,10 +10,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ring::Data;
 
+use super::time::{RealTime, Task, Time};
 use super::{Command, Drive, DriveClass, Kind, Nanos, Ticket};
 use crate::{BlockDevice, BlockError, Compared, Extent, Geometry, IoFuture, WriteFlags, arguments};
 
@@ -36,9 +37,14 @@ impl ModelDisk {
     /// As slow as a drive of `class` with the size of `below`. Seeks are those of a drive that
     /// has this capacity: a small disk has the whole stroke too.
     pub fn new(class: DriveClass, below: Arc<dyn BlockDevice>) -> Self {
+        Self::in_time(Arc::new(RealTime), class, below)
+    }
+
+    /// The same in another time than the real one: that of a simulation.
+    pub fn in_time(time: Arc<dyn Time>, class: DriveClass, below: Arc<dyn BlockDevice>) -> Self {
         let geometry = Geometry { rotational: class.is_rotational(), ..below.geometry() };
         Self {
-            clock: Arc::new(Clock::new(Drive::new(class, geometry.size_bytes()))),
+            clock: Arc::new(Clock::new(time, Drive::new(class, geometry.size_bytes()))),
             below,
             geometry,
         }
@@ -166,11 +172,12 @@ impl BlockDevice for ModelDisk {
     }
 }
 
-/// A model in real time.
+/// A model in the time that its callers live in.
 #[derive(Debug)]
 pub(super) struct Clock {
+    time: Arc<dyn Time>,
     /// When the drive was switched on.
-    start: Instant,
+    start: Duration,
     /// Held for one step of the model, never across an await.
     state: Mutex<State>,
 }
@@ -197,7 +204,7 @@ pub(super) enum Keeper {
 }
 
 impl Clock {
-    fn new(drive: Drive) -> Self {
+    fn new(time: Arc<dyn Time>, drive: Drive) -> Self {
         let state = State {
             drive,
             next_ticket: 0,
@@ -205,21 +212,22 @@ impl Clock {
             done: Vec::new(),
             keeper: Keeper::None,
         };
-        Self { start: Instant::now(), state: Mutex::new(state) }
+        Self { start: time.now(), time, state: Mutex::new(state) }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("nothing panics while it holds a model")
     }
 
-    fn nanos(&self, at: Instant) -> Nanos {
-        at.saturating_duration_since(self.start).as_nanos() as Nanos
+    /// Since the drive was switched on.
+    fn nanos(&self) -> Nanos {
+        self.time.now().saturating_sub(self.start).as_nanos() as Nanos
     }
 
     fn submit(self: &Arc<Self>, command: Command) -> Answer {
         let mut state = self.state();
-        // The real time, not that of the turn: an answer must not come early.
-        let now = self.nanos(Instant::now());
+        // Not that of the turn: an answer must not come early.
+        let now = self.nanos();
         state.advance(now);
         let ticket = state.next_ticket;
         state.next_ticket += 1;
@@ -235,7 +243,8 @@ impl Clock {
             Keeper::None => {
                 state.keeper = Keeper::Starting;
                 drop(state);
-                ring::spawn(Timekeeper { clock: Arc::clone(self), sleep: None, ended: false });
+                let keeper = Timekeeper { clock: Arc::clone(self), sleep: None, ended: false };
+                self.time.spawn(Box::pin(keeper));
             }
             Keeper::Until(until, waker) if state.drive.next().is_some_and(|next| next < *until) => {
                 waker.wake_by_ref();
@@ -291,7 +300,7 @@ impl Drop for Answer {
 /// The task that keeps the time of a model.
 struct Timekeeper {
     clock: Arc<Clock>,
-    sleep: Option<(Nanos, Pin<Box<ring::Sleep>>)>,
+    sleep: Option<(Nanos, Task)>,
     /// It has said that it is no more.
     ended: bool,
 }
@@ -303,7 +312,7 @@ impl Future for Timekeeper {
         let this = &mut *self;
         loop {
             let mut state = this.clock.state();
-            state.advance(this.clock.nanos(Instant::now()));
+            state.advance(this.clock.nanos());
             let next = state.drive.next().filter(|_| !state.waiting.is_empty());
             let Some(next) = next else {
                 state.keeper = Keeper::None;
@@ -314,7 +323,7 @@ impl Future for Timekeeper {
             drop(state);
             if this.sleep.as_ref().is_none_or(|(until, _)| *until != next) {
                 let until = this.clock.start + Duration::from_nanos(next);
-                this.sleep = Some((next, Box::pin(ring::sleep_until(until))));
+                this.sleep = Some((next, this.clock.time.sleep_until(until)));
             }
             let (_, sleep) = this.sleep.as_mut().expect("set above");
             if sleep.as_mut().poll(cx).is_pending() {

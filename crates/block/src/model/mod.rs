@@ -1,8 +1,8 @@
-//! Disks that are as slow as real ones: the service time of a class of drives, in real time, over
-//! any other device.
+//! Disks that are as slow as real ones: the service time of a class of drives, in real time or that of a
+//! simulation, over any other device.
 //!
 //! The model is pure: commands go in with the time, answers come out with theirs, and nothing in it
-//! sleeps or reads a clock. [`ModelDisk`] waits in real time for what the model says, and
+//! sleeps or reads a clock. [`ModelDisk`] waits for what the model says, and
 //! keeps the data on the device below. Each row of docs/disks.md comes from the pure model.
 
 mod class;
@@ -12,9 +12,11 @@ mod platter;
 mod spinning;
 #[cfg(test)]
 mod tests;
+mod time;
 
 pub use class::DriveClass;
 pub use disk::ModelDisk;
+pub use time::Time;
 
 pub(crate) use class::{Flash, Parameters, Spinning};
 

@@ -9,8 +9,8 @@ fn at(percent: u64) -> Fill {
 
 /// A checkpoint of 1,000 clusters that began at 0, with what those before took.
 fn running(per_cluster: Duration, ending: Duration) -> Pace {
-    let running =
-        Progress { began: Duration::ZERO, placing: None, clusters: 1000, done: 0, placed: None };
+    let (began, moved) = (Duration::ZERO, Duration::ZERO);
+    let running = Progress { began, placing: None, clusters: 1000, done: 0, moved, placed: None };
     Pace { running: Some(running), per_cluster, ending, last: Duration::ZERO }
 }
 
@@ -50,7 +50,9 @@ fn a_delay_follows_the_blocks_and_the_time_left_up_to_its_limit() {
 #[test]
 fn writers_that_never_pause_leave_room_until_a_checkpoint_has_ended() {
     let clusters = 1000;
-    for (milliseconds, former) in [(500, 1), (500, 0), (5_000, 5), (5_000, 1), (20_000, 10)] {
+    for (milliseconds, former) in
+        [(500, 1), (500, 0), (5_000, 5), (5_000, 1), (20_000, 10), (90_000, 12), (90_000, 60)]
+    {
         let mut pace = running(former * MS, 20 * MS);
         let (mut used, mut now, mut longest) = (LIMIT * 46 / 100, Duration::ZERO, Duration::ZERO);
         let (took, end) = (milliseconds * MS, milliseconds * MS + 20 * MS);
@@ -63,15 +65,32 @@ fn writers_that_never_pause_leave_room_until_a_checkpoint_has_ended() {
             }
             let done = (now.as_micros() * clusters / took.as_micros()).min(clusters) as u64;
             let progress = pace.running.as_mut().expect("it runs");
-            progress.done = done / 64 * 64;
+            if done / 64 * 64 > progress.done {
+                (progress.done, progress.moved) = (done / 64 * 64, now);
+            }
             if now >= took && progress.placed.is_none() {
                 pace.placed(now);
             }
         }
         let percent = used * 100 / LIMIT;
         assert!(percent < 99, "{took:?} after {former} ms a cluster: {percent} %");
-        assert!(longest <= DELAY_MAX, "{took:?}: {longest:?}");
+        assert!(longest <= BLOCK_DELAY_MAX, "{took:?}: {longest:?}");
     }
+}
+
+/// Disks that do not answer keep a checkpoint from its end for minutes: hosts that write little go on meanwhile.
+#[test]
+fn a_checkpoint_that_stands_still_delays_hosts_less() {
+    let mut pace = running(100 * MS, MS);
+    pace.last = Duration::ZERO;
+    assert_eq!(pace.pass(MS, at(90), 1), Err(BLOCK_DELAY_MAX - MS), "it may get on");
+    assert_eq!(pace.pass(MS, at(90), 2), Err(2 * BLOCK_DELAY_MAX - MS));
+    assert_eq!(pace.pass(MS, at(90), 128), Err(DELAY_MAX - MS), "whatever the blocks");
+    pace.last = STILL;
+    assert_eq!(pace.pass(STILL, at(90), 1), Err(STILL_DELAY_MAX));
+    assert_eq!(pace.pass(STILL, at(90), 128), Err(STILL_DELAY_MAX));
+    pace.running.as_mut().unwrap().moved = STILL;
+    assert_eq!(pace.pass(STILL, at(90), 1), Err(BLOCK_DELAY_MAX), "it has got on");
 }
 
 #[test]
