@@ -50,8 +50,8 @@ const STILL_DELAY_MAX: Duration = Duration::from_millis(5);
 const BLOCK_DELAY_MAX: Duration = Duration::from_millis(50);
 /// The same for a write of many blocks: as many hosts as a queue has room for must not wait for half a minute.
 const DELAY_MAX: Duration = Duration::from_millis(250);
-/// A checkpoint that has put nothing in its place for so long stands still: slow disks take a second for a batch.
-const STILL: Duration = Duration::from_secs(5);
+/// A checkpoint that has put nothing in its place for so long stands still: slow disks take seconds for a batch.
+const STILL: Duration = Duration::from_secs(10);
 /// Writes that could have gone before go at once, up to so much of the time: timers are not exact.
 const CREDIT_MAX: Duration = Duration::from_millis(1);
 /// Who waits at all waits so long, and goes with all that may go by then: each batch of the journal has a block of its own.
