@@ -294,6 +294,10 @@ mutants! {
     RushOn,
     /// Writers are held back no more while a checkpoint gets on than while it stands still.
     HastyWriters,
+    /// What others give instead of a disk that is late is taken for right.
+    TrustOthers,
+    /// A read waits for its disk, however long that takes.
+    WaitForLate,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.

@@ -20,7 +20,7 @@ use crate::membership::{
     Event, LabelChange, Refusal, Step, checkpoint_successors, journal_successors,
 };
 use crate::mutants::{self, Mutant};
-use crate::raid::{Access, Disk, DiskFailed, Set, is_passing};
+use crate::raid::{Access, Disk, DiskFailed, Heal, Set, is_passing};
 use crate::space::Gives;
 
 /// Disks that hold journal and checkpoints, if there are so many.
@@ -59,6 +59,26 @@ impl DiskFailed for Alarm {
 
     fn now(&self) -> Duration {
         self.core().map_or(Duration::ZERO, |core| core.env.now())
+    }
+
+    fn heal(&self, heals: Vec<Heal>) {
+        if let Some(core) = self.core() {
+            core.queue_heals(heals);
+        }
+    }
+
+    fn sleep(&self, time: Duration) -> crate::Task {
+        match self.core() {
+            Some(core) => core.env.sleep(time),
+            // It is being opened, or is no more: nobody is asked instead of the one that was asked.
+            None => Box::pin(std::future::pending()),
+        }
+    }
+
+    fn spawn(&self, task: crate::Task) {
+        if let Some(core) = self.core() {
+            core.env.spawn(task);
+        }
     }
 
     fn disk_behind(&self, _: DiskId) {

@@ -117,8 +117,12 @@ impl Core {
                 true => 0..set.members().len(),
                 false => 0..set.seats().len(),
             };
-            let fresh = seats.clone().map(|seat| (seat, false));
-            for (seat, is_stale) in fresh.chain(seats.map(|seat| (seat, true))) {
+            // One that keeps others waiting comes last.
+            let mut seats: Vec<usize> = seats.collect();
+            let known = set.seats();
+            seats.sort_by_key(|seat| known.get(*seat).is_some_and(|seat| self.raid.is_late(*seat)));
+            let fresh = seats.iter().map(|seat| (*seat, false));
+            for (seat, is_stale) in fresh.chain(seats.iter().map(|seat| (*seat, true))) {
                 let copy = (seat, is_stale);
                 let copy = self.raid.read_copy(&set, slot, block..block + 1, copy).await;
                 is_passing |= matches!(copy, Err(ReadError::Later(_)));

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use block::{BlockDevice, BlockError};
 
+use super::late::Lateness;
 use super::revocable::{Revocable, Revocation};
 use crate::DiskId;
 use crate::sync::Turn;
@@ -73,6 +74,8 @@ pub struct Disk {
     in_flight: AtomicU32,
     /// It let a request wait until that failed.
     is_silent: AtomicBool,
+    /// What its reads take.
+    pub(super) lateness: Lateness,
     /// What it refused last it refused for want of space behind it.
     is_full: AtomicBool,
     /// It took something that is not durable.
@@ -103,6 +106,7 @@ impl Disk {
             unsettled: Mutex::new(None),
             in_flight: AtomicU32::new(0),
             is_silent: AtomicBool::new(false),
+            lateness: Lateness::default(),
             is_full: AtomicBool::new(false),
             // A process before may have left it so.
             is_dirty: AtomicBool::new(true),
@@ -280,7 +284,7 @@ impl Disk {
 
     /// Counts, and says so at the first and at each power of ten: a disk with a million bad blocks
     /// is worth seven lines of the log.
-    fn count(&self, counter: &AtomicU64, what: &str) {
+    pub(super) fn count(&self, counter: &AtomicU64, what: &str) {
         let count = counter.fetch_add(1, Ordering::Relaxed) + 1;
         if 10_u64.pow(count.ilog10()) == count {
             tracing::warn!(disk = self.name, count, "{what}");

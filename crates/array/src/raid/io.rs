@@ -18,13 +18,34 @@ use super::read::lost_parity;
 use super::record::Seat;
 use super::rows::{Loaded, Rows, mask_of, rows_of};
 use super::set::Set;
-use super::{Raid, WriteError};
+use super::{DiskFailed, Raid, WriteError};
 
 /// A chunk that holds a strip, on a disk that can be read.
 #[derive(Debug, Clone)]
 pub(super) struct Copy {
     pub(super) disk: Arc<Disk>,
     pub(super) seat: Seat,
+}
+
+/// For which disks a read waits that others can do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WaitFor {
+    /// For all.
+    All,
+    /// Not for those that do not answer.
+    Answering,
+    /// Nor for those that are [late](super::late).
+    Prompt,
+}
+
+impl WaitFor {
+    pub(super) fn is_for(self, disk: &Disk) -> bool {
+        match self {
+            Self::All => true,
+            Self::Answering => !disk.is_silent(),
+            Self::Prompt => !disk.is_silent() && !disk.is_late(),
+        }
+    }
 }
 
 /// A request that fails after so long was not answered: drives that work say what is wrong sooner.
@@ -44,6 +65,21 @@ pub(super) fn still(data: Data) -> Result<Data, BlockError> {
     match data.as_slice() {
         Some(_) => Ok(data),
         None => Ok(data.to_buf().ok_or(BlockError::NoMemory)?.freeze()),
+    }
+}
+
+/// A request that fails after a long time is one that nobody answered: the disk is asked
+/// nothing more, so that hosts wait for it once and not with each block.
+pub(super) fn look_at_silence(
+    failed: &dyn DiskFailed,
+    disk: &Disk,
+    began: Duration,
+    error: Option<&BlockError>,
+) {
+    let is_answer = error.is_none_or(|error| is_passing(*error));
+    if !is_answer && failed.now().saturating_sub(began) >= SILENCE && disk.fall_silent() {
+        tracing::warn!(disk = disk.name(), "it does not answer");
+        failed.disk_silent(disk.id());
     }
 }
 
@@ -87,14 +123,8 @@ impl Raid {
         }
     }
 
-    /// A request that fails after a long time is one that nobody answered: the disk is asked
-    /// nothing more, so that hosts wait for it once and not with each block.
-    pub(super) fn look_at_silence(&self, disk: &Disk, began: Duration, error: Option<&BlockError>) {
-        let is_answer = error.is_none_or(|error| is_passing(*error));
-        if !is_answer && self.failed.now().saturating_sub(began) >= SILENCE && disk.fall_silent() {
-            tracing::warn!(disk = disk.name(), "it does not answer");
-            self.failed.disk_silent(disk.id());
-        }
+    fn look_at_silence(&self, disk: &Disk, began: Duration, error: Option<&BlockError>) {
+        look_at_silence(&*self.failed, disk, began, error);
     }
 
     /// The copies of a strip that can be read and are up to date, the idlest disk first; equal ones
@@ -116,29 +146,30 @@ impl Raid {
         copies
     }
 
-    /// As [`copies`](Self::copies), without disks that do not answer where `may_wait` is not set and
-    /// the others can do without them: each request to one takes minutes, under the stripe's lock.
+    /// As [`copies`](Self::copies), without disks that are not waited for where the others can do without
+    /// them: each request to one takes minutes, under the stripe's lock.
     pub(super) fn copies_soon(
         &self,
         set: &Set,
         stripe: u32,
         strip: usize,
-        may_wait: bool,
+        waits: WaitFor,
     ) -> SmallVec<[Copy; 5]> {
         let mut copies = self.copies(set, stripe, strip);
-        let is_silent = copies.first().is_some_and(|copy| copy.disk.is_silent());
-        if is_silent && !may_wait && self.can_do_without_silent(set, stripe) {
+        if copies.iter().any(|copy| waits.is_for(&copy.disk)) {
+            copies.retain(|copy| waits.is_for(&copy.disk));
+        } else if !copies.is_empty() && self.can_do_without(set, stripe, waits) {
             copies.clear();
         }
         copies
     }
 
-    /// Whether disks that answer give all of a stripe, or what it is computed from.
-    fn can_do_without_silent(&self, set: &Set, stripe: u32) -> bool {
+    /// Whether disks that are waited for give all of a stripe, or what it is computed from.
+    pub(super) fn can_do_without(&self, set: &Set, stripe: u32, waits: WaitFor) -> bool {
         let (shape, written) = (set.shape(), set.written(stripe));
         let counts = |strip: &usize| *strip >= shape.columns() || written >> *strip & 1 == 1;
         let answers = |strip: usize| {
-            self.copies(set, stripe, strip).first().is_some_and(|copy| !copy.disk.is_silent())
+            self.copies(set, stripe, strip).iter().any(|copy| waits.is_for(&copy.disk))
         };
         let without = (0..shape.strips()).filter(counts).filter(|strip| !answers(*strip));
         without.count() <= shape.parity()
@@ -182,7 +213,19 @@ impl Raid {
     ) -> Result<Loaded, BlockError> {
         assert!(!rows.is_empty(), "there is something to load");
         let at = set.byte_at(copy.seat, stripe, rows.start);
-        match self.read_disk(&copy.disk, at, rows.len() * BLOCK_BYTES).await {
+        let read = self.read_disk(&copy.disk, at, rows.len() * BLOCK_BYTES).await;
+        self.loaded(set, stripe, copy, (rows, read)).await
+    }
+
+    /// The same of rows that were asked for together.
+    pub(super) async fn loaded(
+        &self,
+        set: &Set,
+        stripe: u32,
+        copy: &Copy,
+        (rows, read): (Range<usize>, Result<Data, BlockError>),
+    ) -> Result<Loaded, BlockError> {
+        match read {
             Ok(data) => {
                 return Ok(Loaded { data: still(data)?, first: rows.start, good: mask_of(&rows) });
             }
@@ -227,20 +270,20 @@ impl Raid {
     }
 
     /// Reads blocks of several strips of a stripe with parity (bit = strip), one copy of each;
-    /// `may_wait` also from disks that do not answer.
+    /// from those that are waited for.
     pub(super) async fn load_rows(
         &self,
         set: &Set,
         stripe: u32,
         strips: u16,
         rows: &Range<usize>,
-        may_wait: bool,
+        waits: WaitFor,
     ) -> Result<Rows, BlockError> {
         let shape = set.shape();
         let written = set.written(stripe);
         let load = |strip: usize| async move {
             let is_written = strip >= shape.columns() || written >> strip & 1 == 1;
-            let copies = self.copies_soon(set, stripe, strip, may_wait);
+            let copies = self.copies_soon(set, stripe, strip, waits);
             match copies.first() {
                 Some(copy) if is_written && strips >> strip & 1 == 1 => {
                     let loaded = self.load_strip(set, (stripe, strip), copy, rows.clone()).await?;
@@ -417,7 +460,7 @@ impl Raid {
         }
     }
 
-    /// Waits until the array knows that the disk is out.
+    /// WaitFor until the array knows that the disk is out.
     async fn settle(&self, seat: Seat) {
         let Some(disk) = self.disks().get(seat.disk) else { return };
         if let Some(error) = disk.unsettled() {

@@ -6,6 +6,7 @@
 //! - A **read** ([`Raid::read`]) takes one copy. If that fails, or does not match its checksums, it
 //!   takes the stripe's lock and tries everything else: other mirrors, parity, and with two
 //!   parities also that one more strip is silently wrong.
+//!   If its disk is late, the others give the same.
 //! - A **write** changes a stripe under its lock: [`Raid::write_fresh`] one without live data,
 //!   [`Raid::write_slot`] mirrors in place. A parity stripe with live data changes in two steps,
 //!   [`Raid::plan_update`] and [`Raid::apply`], between which the update stands in the [`redo`]
@@ -21,6 +22,7 @@ mod geometry;
 mod half;
 mod heal;
 mod io;
+mod late;
 mod locks;
 mod read;
 mod record;
@@ -45,7 +47,8 @@ use std::time::Duration;
 
 use block::BlockError;
 
-use crate::{DiskId, Level, SetId};
+use crate::{DiskId, Level, SetId, Task};
+use io::WaitFor;
 
 pub use disks::{Access, Counts, Disk, Disks};
 pub use geometry::{COLUMNS_MAX, Layout, MEMBERS_MAX, Shape};
@@ -75,6 +78,15 @@ pub trait DiskFailed: Send + Sync + Debug {
 
     /// The time, from some moment on.
     fn now(&self) -> Duration;
+
+    /// Blocks were found to be wrong, or could not be read, when nobody waited for them any more: they are to be rewritten.
+    fn heal(&self, heals: Vec<Heal>);
+
+    /// Ends after so long.
+    fn sleep(&self, time: Duration) -> Task;
+
+    /// Runs `task` on this core, until it ends.
+    fn spawn(&self, task: Task);
 
     /// A disk that is in use lacks a stripe that it had: it is to be brought up to date.
     fn disk_behind(&self, disk: DiskId);

@@ -14,7 +14,8 @@ use crate::mutants::{Mutant, is};
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, DiskId, SetId, block_checksum};
 
 use super::heal::Heal;
-use super::io::{Copy, is_passing, still};
+use super::io::{Copy, WaitFor, is_passing, still};
+use super::late::Asked;
 use super::rows::{Crcs, Loaded, Rows, hull, mask_of, rows_of};
 use super::set::Set;
 use super::{Raid, ReadError};
@@ -175,11 +176,11 @@ impl Fetched {
 
 /// Blocks of a slot, and what they must be.
 #[derive(Debug, Clone, Copy)]
-struct Expected<'a> {
-    set: SetId,
-    slot: u32,
-    first: usize,
-    crcs: &'a [u32],
+pub(super) struct Expected<'a> {
+    pub(super) set: SetId,
+    pub(super) slot: u32,
+    pub(super) first: usize,
+    pub(super) crcs: &'a [u32],
 }
 
 impl Expected<'_> {
@@ -194,7 +195,7 @@ impl Expected<'_> {
 }
 
 /// The outcome of reading the first copy; `None` sends the read on to all others.
-fn judge(
+pub(super) fn judge(
     result: Result<Data, BlockError>,
     copy: &Copy,
     expected: Expected<'_>,
@@ -231,11 +232,11 @@ impl Raid {
         assert!(!rows.is_empty() && rows.end <= CLUSTER_BLOCKS, "blocks of one cluster");
         let expected = Expected { set: set.id(), slot, first: first_block, crcs };
         let (stripe, column) = set.shape().locate(slot);
-        let copy = self.copies_soon(set, stripe, column, false).into_iter().next();
-        let first = copy.as_ref().map(|copy| copy.disk.id());
-        let mut started = None;
+        let (prompt, late) = self.whom_to_ask(set, stripe, column);
+        let first = prompt.as_ref().or(late.as_ref()).map(|copy| copy.disk.id());
+        let mut asked = None;
         let began = self.failed.now();
-        if let Some(copy) = copy {
+        if let Some(copy) = prompt {
             let in_flight = copy.disk.start();
             let at = set.byte_at(copy.seat, stripe, first_block);
             match copy.disk.device().read(at, crcs.len() * BLOCK_BYTES).into_ready() {
@@ -245,34 +246,21 @@ impl Raid {
                         return Read::ready(done);
                     }
                 }
-                Err(future) => started = Some((copy, in_flight, future)),
+                Err(future) => asked = Some(Asked::new(copy, began, in_flight, future)),
             }
         }
         let (raid, set, crcs) = (Arc::clone(self), Arc::clone(set), crcs.to_vec());
         Read(State::Boxed(Box::pin(async move {
-            let count = || {
-                let time = raid.failed.now().saturating_sub(began);
-                raid.times.read(set.level(), time);
-            };
-            if let Some((copy, in_flight, future)) = started {
-                let result = future.await;
-                drop(in_flight);
-                raid.look_at_silence(&copy.disk, began, result.as_ref().err());
-                let expected = Expected { set: set.id(), slot, first: first_block, crcs: &crcs };
-                if let Some(done) = judge(result, &copy, expected) {
-                    count();
-                    return done;
-                }
-            }
-            let done = raid.read_hard(&set, slot, (first_block, &crcs), first).await;
-            count();
+            let asked = (asked, late, first);
+            let done = raid.read_on(&set, slot, (first_block, &crcs), asked).await;
+            raid.times.read(set.level(), raid.failed.now().saturating_sub(began));
             done
         })))
     }
 
     /// Tries everything, under the stripe's lock: without it a change half-way would look like
     /// damage. The disk that was tried `first` is looked at again, so that it is found out.
-    async fn read_hard(
+    pub(super) async fn read_hard(
         &self,
         set: &Set,
         slot: u32,
@@ -333,7 +321,10 @@ impl Raid {
         let first = blocks.start;
         let wanted = mask_of(&blocks);
         let began = self.failed.now();
-        let loaded = self.load(set, stripe, copy, blocks).await.map_err(ReadError::Later)?;
+        let at = set.byte_at(copy.seat, stripe, first);
+        let read = self.read_copy_in_time(copy, at, blocks.len() * BLOCK_BYTES, &copies).await;
+        let loaded = self.loaded(set, stripe, copy, (blocks, read)).await;
+        let loaded = loaded.map_err(ReadError::Later)?;
         self.times.read(set.level(), self.failed.now().saturating_sub(began));
         match wanted & !loaded.good {
             0 => Ok(loaded.data),
@@ -344,16 +335,20 @@ impl Raid {
     /// Gets blocks of a strip from any copy, else from the rest of the stripe. Call it under the
     /// stripe's lock. Errors are passing ones.
     pub(super) async fn fetch(&self, wanted: &Wanted<'_>) -> Result<Fetched, BlockError> {
-        let found = self.fetch_from(wanted, false).await?;
+        let found = self.fetch_from(wanted, WaitFor::Answering).await?;
         let Wanted { set, stripe, .. } = *wanted;
         let is_silent = |strip| self.copies(set, stripe, strip).iter().any(|c| c.disk.is_silent());
         match found.missing != 0 && (0..set.shape().strips()).any(is_silent) {
-            true => self.fetch_from(wanted, true).await,
+            true => self.fetch_from(wanted, WaitFor::All).await,
             false => Ok(found),
         }
     }
 
-    async fn fetch_from(&self, wanted: &Wanted<'_>, may_wait: bool) -> Result<Fetched, BlockError> {
+    pub(super) async fn fetch_from(
+        &self,
+        wanted: &Wanted<'_>,
+        waits: WaitFor,
+    ) -> Result<Fetched, BlockError> {
         let Wanted { set, stripe, strip, ref rows, crcs, without, first, is_computed, .. } =
             *wanted;
         let bytes = Buf::zeroed(rows.len() * BLOCK_BYTES).ok_or(BlockError::NoMemory)?;
@@ -362,7 +357,7 @@ impl Raid {
         let mut odd: Vec<(DiskId, usize)> = Vec::new();
         let is_data = strip < set.shape().columns();
         let mut raw: Vec<(usize, Loaded)> = Vec::new();
-        let mut copies = self.copies_soon(set, stripe, strip, may_wait);
+        let mut copies = self.copies_soon(set, stripe, strip, waits);
         copies.retain(|copy| Some(copy.disk.id()) != without && !is_computed);
         copies.sort_by_key(|copy| Some(copy.disk.id()) != first);
         for copy in copies {
@@ -393,7 +388,7 @@ impl Raid {
             }
         }
         if found.missing != 0 && set.shape().parity() > 0 {
-            self.reconstruct(wanted, &raw, &mut found, may_wait).await?;
+            self.reconstruct(wanted, &raw, &mut found, waits).await?;
         }
         for (row, held) in &raw {
             if let Some(block) = held.block(*row).filter(|_| found.missing >> row & 1 == 1) {
@@ -450,7 +445,7 @@ impl Raid {
             return Ok(());
         }
         let missing = hull(found.missing);
-        let mut rows = self.load_rows(set, stripe, !(1 << strip), &missing, true).await?;
+        let mut rows = self.load_rows(set, stripe, !(1 << strip), &missing, WaitFor::All).await?;
         rows.reject_wrong(crcs);
         // The parity may count as lacking something too.
         self.add_stale(set, &mut rows, missing, crcs).await?;
@@ -470,11 +465,11 @@ impl Raid {
         wanted: &Wanted<'_>,
         raw: &[(usize, Loaded)],
         found: &mut Fetched,
-        may_wait: bool,
+        waits: WaitFor,
     ) -> Result<(), BlockError> {
         let Wanted { set, stripe, strip, crcs, .. } = *wanted;
         let missing = hull(found.missing);
-        let mut rows = self.load_rows(set, stripe, !(1 << strip), &missing, may_wait).await?;
+        let mut rows = self.load_rows(set, stripe, !(1 << strip), &missing, waits).await?;
         if wanted.is_in_doubt && !is(Mutant::BlameDoubt) {
             rows.copies.iter_mut().for_each(|copy| *copy = None);
         }

@@ -8,7 +8,7 @@ use crate::mutants::{Mutant, is};
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, DiskId};
 
 use super::heal::Heal;
-use super::io::{Copy, Target};
+use super::io::{Copy, Target, WaitFor};
 use super::read::{Fetched, Wanted, lost_block, lost_parity};
 use super::record::Seat;
 use super::rows::{Crcs, NO_CRCS, hull, rows_of};
@@ -187,7 +187,8 @@ impl Raid {
         if shape.parity() < 2 || unowned == 0 || refreshed.written_bytes == 0 || !is_whole {
             return Ok(false);
         }
-        let loaded = self.load_rows(set, stripe, u16::MAX, &(0..CLUSTER_BLOCKS), false).await;
+        let loaded =
+            self.load_rows(set, stripe, u16::MAX, &(0..CLUSTER_BLOCKS), WaitFor::Answering).await;
         let mut rows = loaded.map_err(ReadError::Later)?;
         rows.reject_wrong(crcs);
         let odd = rows_of(unowned).find_map(|row| rows.odd_parity(row, crcs));
@@ -222,7 +223,8 @@ impl Raid {
         let disk = self.disks().get(seat.disk).filter(|disk| disk.is_readable());
         let Some(disk) = disk.filter(|_| !is(Mutant::BlindParity)) else { return Ok(0) };
         let (columns, copy) = (set.shape().columns(), Copy { disk, seat });
-        let mut rows = self.load_rows(set, stripe, !(1 << strip), &hull(asked), true).await?;
+        let mut rows =
+            self.load_rows(set, stripe, !(1 << strip), &hull(asked), WaitFor::All).await?;
         rows.reject_wrong(crcs);
         rows.strips[strip] = Some(self.load_strip(set, (stripe, strip), &copy, hull(asked)).await?);
         let mut to = [0; BLOCK_BYTES];
@@ -414,7 +416,7 @@ impl Raid {
     /// must agree with it.
     async fn blank_unowned(&self, wanted: &Wanted<'_>, missing: u16) -> Result<(), ReadError> {
         let Wanted { set, stripe, crcs, .. } = *wanted;
-        let rows = self.load_rows(set, stripe, u16::MAX, &hull(missing), true).await;
+        let rows = self.load_rows(set, stripe, u16::MAX, &hull(missing), WaitFor::All).await;
         let rows = rows.map_err(ReadError::Later)?;
         let zeroes = Buf::zeroed(BLOCK_BYTES).ok_or(ReadError::Later(BlockError::NoMemory))?;
         let zeroes = zeroes.freeze();
@@ -465,7 +467,7 @@ impl Raid {
         missing: u16,
     ) -> Result<Vec<(usize, usize)>, ReadError> {
         let Wanted { set, stripe, crcs, .. } = *wanted;
-        let loaded = self.load_rows(set, stripe, u16::MAX, &hull(missing), true).await;
+        let loaded = self.load_rows(set, stripe, u16::MAX, &hull(missing), WaitFor::All).await;
         let mut rows = loaded.map_err(ReadError::Later)?;
         rows.reject_wrong(crcs);
         let columns = 0..set.shape().columns();

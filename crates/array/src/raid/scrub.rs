@@ -8,7 +8,7 @@ use ring::Buf;
 use crate::mutants::{Mutant, is};
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, block_checksum};
 
-use super::io::Copy;
+use super::io::{Copy, WaitFor};
 use super::read::{Wanted, lost_block};
 use super::rows::{Crcs, NO_CRCS, Rows, compute};
 use super::set::Set;
@@ -160,8 +160,10 @@ impl Raid {
         found: &mut Scrubbed,
     ) -> Result<(), WriteError> {
         let (columns, crcs) = (set.shape().columns(), known.crcs);
-        let mut rows =
-            self.load_rows(set, stripe, u16::MAX, &ROWS, false).await.map_err(WriteError::Later)?;
+        let mut rows = self
+            .load_rows(set, stripe, u16::MAX, &ROWS, WaitFor::Answering)
+            .await
+            .map_err(WriteError::Later)?;
         let is_live = |column: usize, row| rows.block(column, row).is_some_and(|b| !b.is_empty());
         let live = (0..columns).flat_map(|column| ROWS.map(move |row| (column, row)));
         let checked = live.filter(|(column, row)| crcs(*column, *row).is_some());

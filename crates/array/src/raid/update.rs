@@ -18,7 +18,7 @@ use super::record::Seat;
 use super::rows::{Crcs, Rows, compute, mask_of, rows_of};
 use super::set::Set;
 use super::write::{Coverage, Put, coverage_of, still_now};
-use super::{Raid, ReadError, WriteError};
+use super::{Raid, ReadError, WaitFor, WriteError};
 use crate::mutants::{Mutant, is};
 
 /// New contents of blocks of one column.
@@ -345,7 +345,7 @@ impl Raid {
         let changing = changes.iter().fold(0, |mask, change| mask | 1 << change.column);
         let written = live & set.written(stripe) | changing;
         let whole = Run { rows: 0..CLUSTER_BLOCKS, columns: changing };
-        let raw = self.load_rows(set, stripe, u16::MAX, &whole.rows, true).await;
+        let raw = self.load_rows(set, stripe, u16::MAX, &whole.rows, WaitFor::All).await;
         let raw = raw.map_err(ReadError::Later)?;
         let proved = self.load_checked(set, stripe, u16::MAX, &whole, crcs).await?;
         let mut bufs = parity_bufs(&shape, CLUSTER_BLOCKS)?;
@@ -460,14 +460,14 @@ impl Raid {
         run: &Run,
         crcs: Crcs<'_>,
     ) -> Result<Rows, ReadError> {
-        let loaded = self.load_rows(set, stripe, strips, &run.rows, false).await;
+        let loaded = self.load_rows(set, stripe, strips, &run.rows, WaitFor::Answering).await;
         let mut rows = loaded.map_err(ReadError::Later)?;
         let mut rejected = match is(Mutant::BlindChange) {
             true => Vec::new(),
             false => rows.reject_wrong(crcs),
         };
         if strips == u16::MAX && self.is_with_silent(set, &rows, run, crcs) {
-            let loaded = self.load_rows(set, stripe, strips, &run.rows, true).await;
+            let loaded = self.load_rows(set, stripe, strips, &run.rows, WaitFor::All).await;
             rows = loaded.map_err(ReadError::Later)?;
             rejected = rows.reject_wrong(crcs);
         }

@@ -3,11 +3,15 @@
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use array::api::{Cache, VolumeSpec};
 use array::{Array, BLOCK_BYTES, CreateOptions, Env, Level, Member, Task};
-use block::{BlockDevice, DriveClass, ModelDisk, ModelTime, RamDisk, WriteFlags};
+use block::{
+    BlockDevice, BlockError, Compared, DriveClass, Extent, Geometry, IoFuture, ModelDisk,
+    ModelTime, RamDisk, WriteFlags,
+};
 use ring::{Buf, Data};
 
 use crate::env::SimEnv;
@@ -41,6 +45,69 @@ fn nl_sas(env: &SimEnv, number: usize, mib: u64) -> Member {
     let time = Arc::new(SimTime(env.clone()));
     let device = Arc::new(ModelDisk::in_time(time, DriveClass::NlSas, Arc::new(below)));
     Member { name: format!("slow-{number}"), device }
+}
+
+/// A disk of which a test says whether it answers reads.
+#[derive(Debug)]
+struct Hanging {
+    below: Arc<dyn BlockDevice>,
+    hangs: Arc<AtomicBool>,
+}
+
+impl BlockDevice for Hanging {
+    fn geometry(&self) -> Geometry {
+        self.below.geometry()
+    }
+
+    fn read(&self, at: u64, len: usize) -> IoFuture<Data> {
+        match self.hangs.load(Ordering::Relaxed) {
+            true => IoFuture::boxed(std::future::pending()),
+            false => self.below.read(at, len),
+        }
+    }
+
+    fn write_now(
+        &self,
+        at: u64,
+        bytes: &[u8],
+        flags: WriteFlags,
+    ) -> Option<Result<(), BlockError>> {
+        self.below.write_now(at, bytes, flags)
+    }
+
+    fn write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
+        self.below.write(at, data, flags)
+    }
+
+    fn flush(&self) -> IoFuture<()> {
+        self.below.flush()
+    }
+
+    fn unmap(&self, at: u64, len: u64) -> IoFuture<()> {
+        self.below.unmap(at, len)
+    }
+
+    fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, flags: WriteFlags) -> IoFuture<()> {
+        self.below.write_zeroes(at, len, may_unmap, flags)
+    }
+
+    fn compare_and_write(
+        &self,
+        at: u64,
+        compare: Data,
+        write: Data,
+        flags: WriteFlags,
+    ) -> IoFuture<Compared> {
+        self.below.compare_and_write(at, compare, write, flags)
+    }
+
+    fn or_write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
+        self.below.or_write(at, data, flags)
+    }
+
+    fn extent(&self, at: u64) -> IoFuture<Extent> {
+        self.below.extent(at)
+    }
 }
 
 fn run(seed: u64, main: impl AsyncFnOnce(SimEnv)) {
@@ -164,6 +231,75 @@ fn hosts_that_are_held_back_too_little_stop_while_a_disk_is_replaced() {
     run(1, async |env| {
         let (longest, _) = replaced(env).await;
         assert!(longest > GAP_MAX, "no write ended for {longest:?}");
+    });
+    plant(None);
+}
+
+/// So many readers of 4 KiB anywhere, each with one read under way; how long nobody got an answer, and for how long each
+/// waited at most.
+fn readers(
+    env: &SimEnv,
+    volume: &Arc<dyn BlockDevice>,
+    depth: usize,
+) -> (Rc<Gaps>, Rc<Cell<Duration>>) {
+    let (gaps, longest) = (Rc::new(Gaps::default()), Rc::new(Cell::new(Duration::ZERO)));
+    gaps.last.set(env.now());
+    for _ in 0..depth {
+        let (env2, volume, random) = (env.clone(), Arc::clone(volume), env.fork_random());
+        let (gaps, longest) = (Rc::clone(&gaps), Rc::clone(&longest));
+        env.spawn(Box::pin(async move {
+            let blocks = volume.geometry().size_bytes() / BLOCK;
+            while !gaps.is_over.get() {
+                let (at, began) = (random.below(blocks) * BLOCK, env2.now());
+                let data = volume.read(at, BLOCK_BYTES).await.expect("it is there");
+                let bytes = data.as_slice().expect("it stands still");
+                assert!(bytes.iter().all(|byte| *byte == (at >> 20) as u8), "what was written");
+                longest.set(longest.get().max(env2.now() - began));
+                gaps.ended(env2.now());
+            }
+        }));
+    }
+    (gaps, longest)
+}
+
+/// Longer than the patience with a disk that is slow.
+const HANG_MAX: Duration = Duration::from_secs(4);
+
+/// One disk of five hangs: how many reads ended before, in the same time beside it, and how long one took beside it.
+async fn beside_a_hung_disk(env: SimEnv) -> (u64, u64, Duration) {
+    let hangs = Arc::new(AtomicBool::new(false));
+    let mut members: Vec<_> = (0..5).map(|number| nl_sas(&env, number, 512)).collect();
+    let below = Arc::clone(&members[2].device);
+    members[2].device = Arc::new(Hanging { below, hangs: Arc::clone(&hangs) });
+    let (array, volume) = filled(&env, members, 256).await;
+    array.checkpoint().await.expect("all is in its place");
+    let (gaps, longest) = readers(&env, &volume, 32);
+    env.sleep(Duration::from_secs(20)).await;
+    let (before, alone) = (gaps.count.get(), longest.take());
+    assert!(alone < Duration::from_secs(2), "a slow disk is waited for: {alone:?}");
+    hangs.store(true, Ordering::Relaxed);
+    env.sleep(Duration::from_secs(20)).await;
+    gaps.is_over.set(true);
+    (before, gaps.count.get() - before, longest.get())
+}
+
+#[test]
+fn reads_go_on_beside_a_disk_that_hangs() {
+    run(2, async |env| {
+        let (before, beside, longest) = beside_a_hung_disk(env).await;
+        assert!(longest < HANG_MAX, "a read took {longest:?}");
+        assert!(beside * 4 > before, "{beside} reads beside it, {before} before");
+    });
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn reads_that_wait_for_a_disk_that_hangs_stop() {
+    use array::mutants::{Mutant, plant};
+    plant(Some(Mutant::WaitForLate));
+    run(2, async |env| {
+        let (before, beside, _) = beside_a_hung_disk(env).await;
+        assert!(beside * 10 < before, "{beside} reads beside it, {before} before");
     });
     plant(None);
 }

@@ -3,6 +3,7 @@
 mod copies;
 mod disk;
 mod gone;
+mod late;
 mod model;
 mod power;
 mod reads;
@@ -20,8 +21,8 @@ use ring::{Buf, CoreConfig, Data};
 use disk::{Fuse, TestDisk, turn};
 
 use super::{
-    Change, Contents, Crcs, DiskFailed, Good, Layout, NO_CRCS, Proof, Raid, ReadError, Seat, Set,
-    SetRecord, Update,
+    Change, Contents, Crcs, DiskFailed, Good, Heal, Layout, NO_CRCS, Proof, Raid, ReadError, Seat,
+    Set, SetRecord, Update,
 };
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, DiskId, Level, SetId, block_checksum};
 
@@ -83,11 +84,14 @@ fn change(column: usize, first_block: usize, seeds: &[u64]) -> Change {
 
 /// Writes down who failed; slow enough to see whether somebody waits.
 #[derive(Debug, Default)]
-struct Alarm(Arc<Mutex<Vec<DiskId>>>);
+struct Alarm {
+    heard: Arc<Mutex<Vec<DiskId>>>,
+    heals: Arc<Mutex<Vec<Heal>>>,
+}
 
 impl DiskFailed for Alarm {
     fn disk_failed(&self, disk: DiskId, _error: BlockError) -> Pin<Box<dyn Future<Output = ()>>> {
-        let heard = Arc::clone(&self.0);
+        let heard = Arc::clone(&self.heard);
         Box::pin(async move {
             turn().await;
             heard.lock().unwrap().push(disk);
@@ -100,6 +104,19 @@ impl DiskFailed for Alarm {
         std::time::Duration::ZERO
     }
 
+    fn heal(&self, heals: Vec<Heal>) {
+        self.heals.lock().unwrap().extend(heals);
+    }
+
+    /// A hundred times as fast as asked.
+    fn sleep(&self, time: std::time::Duration) -> crate::Task {
+        Box::pin(ring::sleep(time / 100))
+    }
+
+    fn spawn(&self, task: crate::Task) {
+        ring::spawn(task);
+    }
+
     fn disk_behind(&self, _: DiskId) {}
 }
 
@@ -110,6 +127,8 @@ struct Rig {
     disks: Vec<TestDisk>,
     fuse: Arc<Fuse>,
     alarm: Arc<Mutex<Vec<DiskId>>>,
+    /// What is to be rewritten of which nobody who reads was told.
+    heals: Arc<Mutex<Vec<Heal>>>,
 }
 
 impl Rig {
@@ -122,12 +141,13 @@ impl Rig {
     }
 
     fn of(set: Set, disks: Vec<TestDisk>, fuse: Arc<Fuse>) -> Self {
-        let alarm = Arc::default();
-        let raid = Raid::new(Arc::new(Alarm(Arc::clone(&alarm))));
+        let (alarm, heals) = (Arc::default(), Arc::default());
+        let told = Alarm { heard: Arc::clone(&alarm), heals: Arc::clone(&heals) };
+        let raid = Raid::new(Arc::new(told));
         for (id, disk) in disks.iter().enumerate() {
             raid.disks().add(DiskId(id as u16), &format!("disk {id}"), Arc::new(disk.clone()));
         }
-        Self { raid: Arc::new(raid), set: Arc::new(set), disks, fuse, alarm }
+        Self { raid: Arc::new(raid), set: Arc::new(set), disks, fuse, alarm, heals }
     }
 
     /// The same disks after a crash, with what a checkpoint had kept of the set.
