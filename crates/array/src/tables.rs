@@ -71,6 +71,15 @@ pub(crate) struct Snapshot {
     pub(crate) access: SnapshotAccess,
 }
 
+/// Why a disk has left that nobody had told to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Departure {
+    /// It made too many errors.
+    Errors,
+    /// It was away for so long that others have got what it had.
+    Away,
+}
+
 /// All of it.
 ///
 /// Invariants:
@@ -92,6 +101,10 @@ pub(crate) struct Tables {
     /// Volumes of which nothing is kept in memory. The record has it behind all else: older builds know nothing of it.
     #[serde(skip)]
     pub(crate) uncached: BTreeSet<VersionId>,
+    /// Disks that have left, or are about to, without anybody's order, as long as no operator has dealt with it. Behind
+    /// that in the record, for the same reason.
+    #[serde(skip)]
+    pub(crate) departed: BTreeMap<DiskId, Departure>,
 }
 
 impl Tables {

@@ -53,7 +53,8 @@ impl Payload {
         const PLAIN: &str = "plain data in memory can be encoded";
         let mut bytes = postcard::to_stdvec(self).expect(PLAIN);
         // Each is found behind the one before it, which is there for that even if it is empty.
-        let has_uncached = !self.tables.uncached.is_empty();
+        let has_departed = !self.tables.departed.is_empty();
+        let has_uncached = !self.tables.uncached.is_empty() || has_departed;
         let has_marks = !self.marks.is_empty() || has_uncached;
         if !self.kept.is_empty() || has_marks {
             bytes.extend(postcard::to_stdvec(&(self.since, &self.kept)).expect(PLAIN));
@@ -63,6 +64,9 @@ impl Payload {
         }
         if has_uncached {
             bytes.extend(postcard::to_stdvec(&self.tables.uncached).expect(PLAIN));
+        }
+        if has_departed {
+            bytes.extend(postcard::to_stdvec(&self.tables.departed).expect(PLAIN));
         }
         bytes
     }
@@ -88,11 +92,15 @@ impl Payload {
             [] => (Marks::new(), rest),
             rest => postcard::take_from_bytes(rest).map_err(other)?,
         };
-        let uncached: BTreeSet<VersionId> = match rest {
-            [] => BTreeSet::new(),
-            rest => postcard::from_bytes(rest).map_err(other)?,
+        let (uncached, rest): (BTreeSet<VersionId>, _) = match rest {
+            [] => (BTreeSet::new(), rest),
+            rest => postcard::take_from_bytes(rest).map_err(other)?,
         };
         payload.tables.uncached = uncached;
+        payload.tables.departed = match rest {
+            [] => BTreeMap::new(),
+            rest => postcard::from_bytes(rest).map_err(other)?,
+        };
         Ok(Self { since, kept, marks, ..payload })
     }
 }
@@ -101,7 +109,7 @@ impl Payload {
 mod tests {
     use super::*;
     use crate::DiskId;
-    use crate::tables::{Contents, Volume};
+    use crate::tables::{Contents, Departure, Volume};
 
     fn volume(name: &str) -> Volume {
         Volume {
@@ -175,9 +183,30 @@ mod tests {
     }
 
     #[test]
+    fn disks_that_have_left_are_behind_all_that_older_builds_read() {
+        for uncached in [None, Some(VersionId(2))] {
+            let mut now = payload();
+            now.tables.uncached.extend(uncached);
+            let before = now.tables.uncached.clone();
+            now.tables.departed.insert(DiskId(2), Departure::Away);
+            let bytes = now.encode();
+            assert_eq!(Payload::decode(&bytes).unwrap(), now);
+            // An older build reads what is left out of the cache, and nothing behind it.
+            let (_, rest) = postcard::take_from_bytes::<Payload>(&bytes).unwrap();
+            let ((_, _), rest): ((Mark, BTreeMap<VersionId, Kept>), _) =
+                postcard::take_from_bytes(rest).unwrap();
+            let (_, rest): (Marks, _) = postcard::take_from_bytes(rest).unwrap();
+            assert_eq!(postcard::from_bytes::<BTreeSet<VersionId>>(rest).unwrap(), before);
+        }
+    }
+
+    #[test]
     fn a_record_that_ends_within_its_last_part_is_not_believed() {
         let mut cut = payload();
         cut.tables.uncached.insert(VersionId(2));
+        let bytes = cut.encode();
+        assert!(Payload::decode(&bytes[..bytes.len() - 1]).is_err());
+        cut.tables.departed.insert(DiskId(3), Departure::Errors);
         let bytes = cut.encode();
         assert!(Payload::decode(&bytes[..bytes.len() - 1]).is_err());
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use block::BlockError;
+use futures_util::future::join;
 
 use super::Array;
 use crate::DiskId;
@@ -66,7 +67,9 @@ impl Array {
                     return Ok(id);
                 }
                 // It is a member from here on, whether or not data can be moved to it.
-                if let Err(error) = self.core.begin_rebalance().await {
+                let made_up_for = self.core.forget_departed(None);
+                let (begun, forgotten) = join(self.core.begin_rebalance(), made_up_for).await;
+                if let Err(error) = begun.map(|_| ()).and(forgotten) {
                     tracing::warn!("no data is moved to the new disk: {error}");
                 }
                 Ok(id)
@@ -187,11 +190,15 @@ impl Array {
     }
 
     /// Forgets the errors of a disk: whatever was wrong has been put right. If it was being
-    /// emptied because of them, it stays.
+    /// emptied because of them, it stays. Of one that has [left](Self::departed), by its number, nothing is said any more.
     ///
     /// # Errors
-    /// [`ArrayError::NoSuchDisk`].
+    /// [`ArrayError::NoSuchDisk`]; [`ArrayError::Stopped`] for one that has left.
     pub async fn clear_disk(&self, disk: &str) -> Result<(), ArrayError> {
+        if let Some((id, _)) = self.departed().into_iter().find(|(id, _)| id.0.to_string() == disk)
+        {
+            return self.core.forget_departed(Some(id)).await;
+        }
         let id = self.core.disk_by_name(disk)?;
         let member = self.core.raid.disks().get(id);
         if let Some(disk) = member.filter(|_| !mutants::is(Mutant::KeepErrors)) {

@@ -15,7 +15,7 @@ use crate::raid::{Access, Set};
 use crate::space::Kind;
 use crate::tables::{Snapshot, Version, Volume};
 use crate::upkeep::{GRACE, is_suspect};
-use crate::{BLOCK_BYTES, CLUSTER_BYTES, Level, VersionId};
+use crate::{BLOCK_BYTES, CLUSTER_BYTES, DiskId, Level, VersionId};
 
 impl Array {
     /// All volumes, those in the recycle bin too.
@@ -105,6 +105,14 @@ impl Array {
         here.map(|record| self.core.disk_info(&state, record)).collect()
     }
 
+    /// Disks that have left without anybody's order, by their numbers and the names that they had: warnings tell of them
+    /// until a disk is added, or [`clear_disk`](Self::clear_disk) leaves it at that.
+    #[must_use]
+    pub fn departed(&self) -> Vec<(DiskId, String)> {
+        let state = self.core.lock();
+        state.departed().map(|(disk, _)| (disk, state.label.name_of(disk))).collect()
+    }
+
     /// What runs in the background.
     #[must_use]
     pub fn jobs(&self) -> Vec<JobInfo> {
@@ -192,6 +200,7 @@ fn warnings(state: &State, info: &ArrayInfo, disks: &[DiskInfo]) -> Vec<String> 
     for disk in disks.iter().filter(|disk| disk.state != DiskState::Online) {
         warnings.push(format!("disk {}: {}", disk.name, disk.reason));
     }
+    warnings.extend(state.departed_warnings());
     for space in &info.free_by_level {
         let percent = space.used_percent();
         let is_used = state.tables.volumes.values().any(|volume| volume.level == space.raid);

@@ -1,6 +1,7 @@
 //! What the array does by itself: heals blocks, restores redundancy, takes disks back, scrubs.
 
 mod closing;
+mod departing;
 mod expected;
 mod heal;
 mod held;

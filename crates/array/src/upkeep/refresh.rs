@@ -532,7 +532,7 @@ impl Core {
                 state.left_chunks.iter().any(|left| left.seat.disk == disk)
                     || state.space.chunks.counts(disk).is_some_and(|(_, used)| used > 0)
             };
-            if is_used || self.lock().stays(disk) {
+            if is_used || self.lock().stays(disk) || !self.note_departure(disk).await {
                 continue;
             }
             any |= self.retire(disk).await;

@@ -291,6 +291,60 @@ fn a_suspect_disk_that_others_cannot_do_without_stays_in_use_and_says_so() {
     });
 }
 
+/// What the array says of disks that have left.
+fn departed(array: &Array) -> Vec<String> {
+    let mut warnings = array.info().warnings;
+    warnings.retain(|text| text.contains("has left the array"));
+    warnings
+}
+
+/// A disk that makes errors is emptied and leaves: the array says so, also after a restart, until it is dealt with.
+#[test]
+fn a_disk_that_has_left_by_itself_is_told_of_until_somebody_has_dealt_with_it() {
+    for is_added in [true, false] {
+        run(async move {
+            let shelf = Shelf::new(5, 64);
+            let array = shelf.create(Level::Raid10).await;
+            array.create_volume(spec("v", 64)).await.unwrap();
+            let volume = array.device("v").unwrap();
+            write(&volume, 0, &bytes(8 * MIB, 1)).await;
+            array.checkpoint().await.unwrap();
+            let fault = Fault::Fail(BlockError::Medium { at: 0 });
+            shelf.0[1].inject(Rule::always(Operation::Read, fault).at(CHUNKS_AT..63 << 20));
+            for at in (0..8 * MIB).step_by(4 << 10) {
+                read(&volume, at as u64, 4096).await;
+            }
+            until(&array, "it has left", |array| array.disks().len() == 4).await;
+            let told = departed(&array);
+            assert!(told.len() == 1 && told[0].contains("disk disk-1 has left"), "{told:?}");
+            assert!(told[0].contains("it made too many errors"), "{told:?}");
+            assert_eq!(array.departed().len(), 1);
+            // One that an operator sends away is no news to him.
+            array.retire_disk("disk-2").await.unwrap();
+            until(&array, "it has left too", |array| array.disks().len() == 3).await;
+            assert_eq!(departed(&array), told);
+            drop(volume);
+            array.close().await.unwrap();
+            let left = [0, 3, 4].map(|disk| shelf.members().remove(disk));
+            let options = OpenOptions::default();
+            let array = Array::open(Arc::new(RingEnv), left.into(), options).await.unwrap();
+            assert_eq!(departed(&array), told, "a restart deals with nothing");
+            if is_added {
+                let new = Shelf::new(1, 64).members().remove(0);
+                array.add_disk(Member { name: "new".into(), ..new }).await.unwrap();
+            } else {
+                let number = array.departed()[0].0.0.to_string();
+                array.clear_disk(&number).await.unwrap();
+                assert!(array.clear_disk(&number).await.is_err(), "it is no disk any more");
+            }
+            assert_eq!(departed(&array), Vec::<String>::new());
+            assert_eq!(array.departed(), []);
+            sound(&array).await;
+            array.close().await.unwrap();
+        });
+    }
+}
+
 #[test]
 fn a_disk_whose_cable_was_mended_is_forgiven() {
     run(async {

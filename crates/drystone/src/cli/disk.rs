@@ -122,6 +122,8 @@ pub(crate) enum DiskCommand {
     },
 
     /// Forgive a disk its errors: it is not suspect any more until it has as many again.
+    ///
+    /// Of a disk that has left the array by itself, which 'drystone status' tells of, nothing is said any more.
     #[command(after_long_help = "Examples:\n  drystone disk clear /dev/sdc")]
     Clear {
         /// Its number, its path, or the last part of that.

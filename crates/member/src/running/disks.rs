@@ -45,7 +45,8 @@ impl Member {
                 self.array.cancel_retire(&self.meant(&disk)?).await?;
             }
             DiskRequest::Clear { disk } => {
-                self.array.clear_disk(&self.meant(&disk)?).await?;
+                let meant = self.meant(&disk).or_else(|error| self.departed(&disk).ok_or(error))?;
+                self.array.clear_disk(&meant).await?;
             }
         }
         // A disk that nothing lies on may have left before the next look.
@@ -78,6 +79,14 @@ impl Member {
         let meant = self.find_disk(word)?;
         let namesakes = self.array.disks().iter().filter(|disk| disk.name == meant.name).count();
         Ok(if namesakes > 1 { meant.id.0.to_string() } else { meant.name })
+    }
+
+    /// The number of a disk that has left, of which operators are told still.
+    fn departed(&self, word: &str) -> Option<String> {
+        let departed = self.array.departed();
+        let fits = |name: &str| name == word || name.rsplit('/').next() == Some(word);
+        let mut found = departed.iter().map(|(id, name)| (id.0.to_string(), name));
+        found.find(|(id, name)| id == word || fits(name)).map(|(id, _)| id)
     }
 
     /// Opens a disk, and has the array take it in. The disk is remembered before the array may
