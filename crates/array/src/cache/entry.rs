@@ -158,11 +158,13 @@ impl Entry {
         (blocks.first..).zip(blocks.crcs).all(is_here)
     }
 
-    /// These blocks, which count as asked for, and whether none of them was before.
+    /// These blocks, which count as asked for, and whether the last of them was not before: whoever reads on from the middle
+    /// of a block has had the first one.
     pub(super) fn find(&mut self, blocks: Blocks<'_>, clock: Clock) -> Option<(Found, bool)> {
         let found = self.look(blocks)?;
         let mask = blocks.mask();
-        let is_first = !self.asked.has_some(mask);
+        let last = 1 << (u16::BITS - 1 - mask.leading_zeros());
+        let is_first = !self.asked.has_some(mask & last);
         if self.asked.ask(mask, clock) {
             self.times = TIMES_MAX.min(self.times + 1);
         }

@@ -57,7 +57,7 @@ pub(crate) enum Origin {
     Nobody,
 }
 
-/// What was found, and whether nobody had asked for it since it came.
+/// What was found, and whether nobody had asked for the last block of it since it came.
 #[derive(Debug)]
 pub(crate) struct Hit {
     pub(crate) data: Data,

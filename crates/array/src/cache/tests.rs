@@ -387,6 +387,18 @@ fn while_clusters_are_read_once_in_pieces_few_are_copied() {
     check(&cache);
 }
 
+/// Reads on and on from the middle of blocks: each begins in the block in which the one before has ended.
+#[test]
+fn what_a_host_reads_on_to_is_news_although_it_has_had_the_first_block() {
+    let cache = BlockCache::new(MIB);
+    keep(&cache, blocks(1, 0, 16), 1, Origin::Nobody);
+    for first in [0, 4, 8] {
+        assert!(cache.find(blocks(1, first, 5)).unwrap().is_first);
+        assert!(!cache.find(blocks(1, first, 5)).unwrap().is_first);
+    }
+    check(&cache);
+}
+
 /// Both bring the same blocks: one ask each, at the same moment.
 #[test]
 fn what_two_reads_bring_that_were_under_way_together_is_asked_for_once() {

@@ -57,12 +57,15 @@ impl Ahead {
     /// Notes a read; the clusters to be fetched, if it continues a stream.
     fn note(&self, of: Of, first: u64, count: u64, ahead: u64) -> Option<std::ops::Range<u64>> {
         let state = &mut *self.lock();
-        let known = state.streams.iter().position(|s| s.of == of && s.next == first);
+        let end = first + count;
+        // Who reads from the middle of a block on begins in the one in which the read before has ended.
+        let follows = |next: u64| next == first || next == first + 1 && end > next;
+        let known = state.streams.iter().position(|s| s.of == of && follows(s.next));
         let mut stream = match known {
             Some(index) => state.streams.remove(index).expect("just found"),
             None => Stream { of, next: first, run: 0, fetched: 0 },
         };
-        stream.next = first + count;
+        stream.next = end;
         stream.run += 1;
         let here = stream.next / CLUSTER_BLOCKS as u64;
         let from = stream.fetched.max(here);
@@ -147,6 +150,19 @@ mod tests {
         assert_eq!(ahead.note(OF, 64, 16, 8), None);
         assert_eq!(ahead.note(OF, 80, 16, 8), None);
         assert_eq!(ahead.note(OF, 96, 16, 8), Some(11..15));
+    }
+
+    /// 64 KiB each, 512 bytes behind a border of blocks.
+    #[test]
+    fn reads_that_begin_in_the_middle_of_a_block_are_a_stream_too() {
+        let ahead = Ahead::default();
+        for (at, wanted) in [(0, None), (16, None), (32, Some(3..11)), (48, None)] {
+            assert_eq!(ahead.note(OF, at, 17, 8), wanted, "at {at}");
+        }
+        // Again and again within the last block is no stream.
+        for _ in 0..9 {
+            assert_eq!(ahead.note(OF, 1000, 1, 8), None);
+        }
     }
 
     #[test]
