@@ -157,6 +157,9 @@ KeepErrors     --test=array disks::a_disk_whose_cable
 KeepClosed     --test=array disks::a_disk_that_is_forgiven
 NoRebalance    --test=array balance::an_added_disk
 RushOn         --lib        volume::throttle::tests::writers_that_never_pause
+LendAgain      --test=array kept::hosts_that_fill_the_journal_during
+LendAgain      --test=array kept::hosts_that_fill_the_journal_while
+LendAgain      --lib        journal::tests::share::what_is_kept
 BusyThoughRan  --test=wire  scarcity::
 OwnKeys        --test=wire  login::a_reflected_challenge_is_refused
 EarlyAbort     --test=wire  management::a_task_at_the_disk_is_over

@@ -298,6 +298,8 @@ mutants! {
     TrustOthers,
     /// A read waits for its disk, however long that takes.
     WaitForLate,
+    /// Hosts may have the room in the journal in which that of lost volumes is written once more.
+    LendAgain,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.

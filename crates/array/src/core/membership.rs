@@ -211,6 +211,8 @@ impl Core {
                 set.mark_all_stale(disk);
             }
         }
+        // At once, before hosts take the room that volumes need which it was one disk too many for.
+        self.keep_room();
     }
 
     /// Nothing is read from a disk any more either.

@@ -91,6 +91,8 @@ pub(crate) struct Live {
     pub(crate) kept: Option<Kept>,
     /// The last checkpoint that could not destage it: what it has is not in its map.
     pub(crate) aside_in: Option<u64>,
+    /// Its sets miss so many disks that a checkpoint could not destage it.
+    pub(crate) is_at_risk: bool,
 }
 
 impl Live {
@@ -104,12 +106,18 @@ impl Live {
             lost: None,
             kept: None,
             aside_in: None,
+            is_at_risk: false,
         }
     }
 
     /// Whether the journal has changes of it that did not get into its map when they were to.
     pub(crate) fn is_aside(&self) -> bool {
         self.lost.is_some() || self.aside_in.is_some()
+    }
+
+    /// Whether the journal has to hold on to what it has of it, or would if a checkpoint came now.
+    pub(crate) fn may_be_kept(&self) -> bool {
+        self.is_at_risk || self.is_aside() || self.kept.is_some()
     }
 
     /// As it is before the journal, when that keeps what a checkpoint could not destage.

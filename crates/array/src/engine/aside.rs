@@ -2,9 +2,11 @@
 //!
 //! The journal keeps what it has of them, and cannot be trimmed further than to there. When that
 //! makes it short for all others, all of it is written to the journal once more, and the rest is
-//! trimmed; if there is no room for that either, the others have what is left until the disks are
-//! back.
+//! trimmed. Others leave room for that from the moment on at which too many disks are out. If there is
+//! none all the same, as what it has is nearly half of the journal or was there before, the others have what
+//! is left until the disks are back.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ring::Data;
@@ -12,10 +14,12 @@ use ring::Data;
 use super::{Checkpoint, Kept};
 use crate::core::{Core, Live, State};
 use crate::error::ArrayError;
-use crate::journal::{self, Appended, Placed, Record};
+use crate::journal::{self, AGAIN_BYTES, Appended, Mark, Placed, Record};
+use crate::label::{MemberRecord, MemberState};
 use crate::overlay::{Base, Block, Overlay, Patch, Segment};
+use crate::raid::{Access, Set};
 use crate::tables::Volume;
-use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, Epoch, VersionId};
+use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, Epoch, Level, VersionId};
 
 /// What a checkpoint had done before it came to a volume.
 pub(super) struct Before {
@@ -52,7 +56,9 @@ impl Checkpoint {
         let (level, paid) = (before.table.level, self.paid - before.paid);
         self.core.lock().space.pool.promise(level, paid);
         tracing::error!("volume {} goes offline: {LOST}", before.table.name);
+        let mut is_news = false;
         if let Some(live) = self.core.lock().live.get_mut(&volume) {
+            is_news = !live.may_be_kept();
             live.lost.get_or_insert_with(|| LOST.into());
             live.aside_in = Some(self.number);
         }
@@ -69,6 +75,9 @@ impl Checkpoint {
         self.unused_pages.extend(pages.into_iter().map(|(page, _)| page.addr));
         self.aside.push(volume);
         self.frozen.retain(|(other, _)| *other != volume);
+        if is_news {
+            self.core.keep_room();
+        }
     }
 
     /// Sees to it that the journal goes on to hold what could not be destaged.
@@ -78,7 +87,11 @@ impl Checkpoint {
         self.core.lock().live.iter_mut().filter(well).for_each(|(_, live)| {
             (live.kept, live.aside_in) = (None, None);
         });
-        if self.core.log_again(&aside)? {
+        let is_again = self.core.log_again(&aside, self.mark)?;
+        if !aside.is_empty() {
+            self.core.keep_room();
+        }
+        if is_again {
             return Ok(self.core.journal.flush().await?);
         }
         self.core.keep_in_journal(&aside);
@@ -96,10 +109,6 @@ impl Checkpoint {
     }
 }
 
-/// What a record of one change takes, without its payload: of a cluster the place and 16 checksums,
-/// of a snapshot a name.
-const RECORD_BYTES: u64 = 160;
-
 /// So much of the journal may be in use until what it keeps is written once more.
 const SHORT_SHARE: u64 = 4;
 
@@ -108,13 +117,15 @@ const LOST: &str = "its RAID sets miss too many disks";
 
 impl Core {
     /// Puts all changes of these volumes that are not in their maps to the end of the journal. Not as
-    /// long as the others have room without that, and not where it has no room for them.
-    fn log_again(&self, volumes: &[VersionId]) -> Result<bool, ArrayError> {
+    /// long as the others have room without that, and not where it has no room for them, or would have none
+    /// the next time, with a journal that begins at `mark`.
+    fn log_again(&self, volumes: &[VersionId], mark: Mark) -> Result<bool, ArrayError> {
         let state = &mut *self.lock();
         let live = volumes.iter().filter_map(|volume| state.live.get(volume));
         let needed = live.map(|live| blocks_again(&live.overlay)).sum::<u64>();
         let is_short = self.journal.used_blocks() > self.journal.blocks() / SHORT_SHARE;
-        if needed == 0 || !is_short || !self.journal.has_room_for(needed) {
+        let is_short = is_short || self.journal.is_full();
+        if needed == 0 || !is_short || !self.journal.has_room_again(needed, mark) {
             return Ok(false);
         }
         for volume in volumes {
@@ -133,6 +144,36 @@ impl Core {
             self.log_mark(&Record::AgainEnds { volume: *volume })?;
         }
         Ok(true)
+    }
+
+    /// Hosts leave room in the journal for what it has of volumes that could not be destaged, or would not be now.
+    /// What hosts write to those from now on counts by itself.
+    pub(crate) fn keep_room(&self) {
+        let levels = self.levels_at_risk();
+        let state = &mut *self.lock();
+        let (mut blocks, mut is_any) = (0, false);
+        for live in state.live.values_mut() {
+            live.is_at_risk = live.level.is_some_and(|level| levels.contains(&level));
+            if live.may_be_kept() {
+                (blocks, is_any) = (blocks + blocks_again(&live.overlay), true);
+            }
+        }
+        self.journal.keep_again(is_any.then_some(blocks));
+    }
+
+    /// Levels that miss more disks than they survive, in one of their sets at least.
+    fn levels_at_risk(&self) -> BTreeSet<Level> {
+        let is_in = |record: &MemberRecord| {
+            matches!(record.state, MemberState::Active | MemberState::Retired)
+        };
+        let are_all_in = self.lock().label.members.iter().all(is_in)
+            && self.raid.disks().all().iter().all(|disk| disk.access() == Access::Full);
+        if are_all_in {
+            return BTreeSet::new();
+        }
+        let is_short = |set: &Arc<Set>| self.missing_members(set) > set.losses_max();
+        let short = self.sets.all().into_iter().filter(is_short);
+        short.filter_map(|set| set.level()).collect()
     }
 
     /// The journal holds on to all that it has of these volumes.
@@ -161,7 +202,7 @@ impl Core {
 
     /// Room was looked for: what is refused all the same is so because the journal has failed.
     fn append_again(&self, record: &Record, data: Option<&Data>) -> Result<Appended, ArrayError> {
-        self.journal.append_reserved(record, data).map_err(|refused| match self.journal.failure() {
+        self.journal.append_again(record, data).map_err(|refused| match self.journal.failure() {
             Some(error) => error.into(),
             None => ArrayError::Damaged(format!("what a lost volume wrote has no room: {refused}")),
         })
@@ -269,6 +310,7 @@ impl Core {
                 }
             }
         }
+        self.keep_room();
     }
 }
 
@@ -285,5 +327,5 @@ fn blocks_again(overlay: &Overlay) -> u64 {
         records += 1 + patch.blocks.iter().filter(|block| **block != Block::Base).count() as u64;
     }
     records += overlay.zeroed().count() as u64 + overlay.waiting().count() as u64;
-    blocks + (records * RECORD_BYTES).div_ceil(BLOCK_BYTES as u64)
+    blocks + (records * AGAIN_BYTES).div_ceil(BLOCK_BYTES as u64)
 }

@@ -129,6 +129,10 @@ impl Checkpoint {
         while core.journal.give_back_some() {
             core.let_others_run().await;
         }
+        // What was kept may be in its place now, or purged.
+        if core.journal.keeps_again() {
+            core.keep_room();
+        }
         let state = &mut *core.lock();
         state.kept_blocks = core.journal.used_blocks();
     }

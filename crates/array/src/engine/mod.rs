@@ -93,6 +93,7 @@ impl Core {
             self.checkpoint_beat.rest();
             return;
         }
+        self.keep_room();
         let mut run = self.freeze();
         self.throttle.begin(self.env.now(), run.clusters());
         if let Err(error) = run.carry_out().await {

@@ -37,12 +37,19 @@ const KEPT_SHARE: u64 = 16;
 impl Core {
     /// Makes checkpoints as long as the array is open.
     pub(crate) async fn run_checkpoints(self: Arc<Self>) {
+        let mut oldest = None;
         loop {
             let mark = self.work.mark();
             match self.is_due() {
-                Due::Now => self.checkpoint().await,
+                Due::Now => {
+                    oldest = None;
+                    self.checkpoint().await;
+                }
                 Due::Later => {
-                    let sleep = self.env.sleep(AGE_MAX);
+                    // Also while hosts that are refused ring again and again.
+                    let now = self.env.now();
+                    let age = now.saturating_sub(*oldest.get_or_insert(now));
+                    let sleep = self.env.sleep(AGE_MAX.saturating_sub(age));
                     let rung = std::pin::pin!(self.work.after(mark));
                     if let Either::Left(_) = select(sleep, rung).await {
                         self.lock().is_aged = true;
@@ -69,7 +76,8 @@ impl Core {
             true => state.kept_blocks + self.journal.blocks() / KEPT_SHARE,
             false => 0,
         };
-        let is_much = used > full.max(kept) || state.moved >= moved;
+        let full = self.begin_at(state, full.max(kept));
+        let is_much = used > full || self.journal.is_to_be_trimmed() || state.moved >= moved;
         let is_deleting = state.tables.next_deletion().is_some();
         let is_wanted = std::mem::take(&mut state.is_aged) || state.wants_checkpoint;
         if is_much || is_wanted || is_deleting || !state.requests.is_empty() {
@@ -77,9 +85,20 @@ impl Core {
             return Due::Now;
         }
         // The first change of all is looked at too: it must not wait for long.
-        let used_blocks = if used > 0 { full.max(kept) + 1 } else { 1 };
+        let used_blocks = if used > 0 { full + 1 } else { 1 };
         state.wanted_for = Some(Wanted { used_blocks, moved });
         if used > 0 { Due::Later } else { Due::Idle }
+    }
+
+    /// With how many blocks of the journal in use a checkpoint begins, where `most` would do: half way to where hosts
+    /// have to leave the rest to what lost volumes have.
+    fn begin_at(&self, state: &State, most: u64) -> u64 {
+        if !state.live.values().any(|live| live.lost.is_some()) {
+            return most;
+        }
+        let kept = state.kept_blocks;
+        // Not where nothing has come since the last one.
+        most.min((kept + self.journal.fill_level().limit) / 2).max(kept)
     }
 
     /// Something is to be in the next checkpoint, which comes at once.

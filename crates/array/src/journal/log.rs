@@ -11,16 +11,13 @@ use ring::{Data, Region};
 
 use super::batch::{Batch, blocks_for};
 use super::scan::Scanned;
+use super::share::{RESERVE_PART, Share, again_bytes};
 use super::{
     Appended, BATCH_BLOCKS_MAX, BLOCK, Holder, IN_FLIGHT_MAX, Mark, PAYLOAD_BLOCKS_MAX,
     RECORD_BYTES_MAX, Record, Refused, Ticket,
 };
 use crate::label::{ArrayId, Layout};
 use crate::{BLOCK_BYTES, DiskId};
-
-/// The part of the ring that only [`Journal::append_reserved`] uses. Each wave of a checkpoint notes
-/// down what it did in a block of its own, and there is one for some clusters that the ring holds.
-pub(super) const RESERVE_PART: u64 = 8;
 
 /// Memory that is given back at once: a millisecond's worth.
 const GIVE_BACK_BYTES: u64 = 8 << 20;
@@ -31,8 +28,9 @@ pub struct Journal {
     pub(super) array: ArrayId,
     /// Where the ring begins on each holder.
     pub(super) at: u64,
-    ring_bytes: u64,
-    reserve_bytes: u64,
+    pub(super) ring_bytes: u64,
+    /// What is for the notes of checkpoints alone.
+    pub(super) reserve_bytes: u64,
     /// The ring in memory; its bytes from `tail` to `end` are what will be or is on disk.
     pub(super) image: Region,
     state: Mutex<State>,
@@ -47,7 +45,11 @@ pub(super) struct State {
     /// What may be read begins here ...
     tail: u64,
     /// ... and what must not be overwritten here: it is lower while a trim gives memory back.
-    kept: u64,
+    pub(super) kept: u64,
+    /// What hosts leave for what may have to be written once more; none while nothing is kept.
+    pub(super) again_bytes: Option<u64>,
+    /// What checkpoints have noted since it was trimmed.
+    pub(super) noted_bytes: u64,
     pub(super) durable: Mark,
     /// All that came before is on every holder, but a loss of power may undo what is not durable.
     pub(super) written: Mark,
@@ -97,7 +99,7 @@ pub(super) struct Submission {
 }
 
 /// Where a record goes.
-enum Plan {
+pub(super) enum Plan {
     Join,
     /// A batch of its own, after so many skipped blocks.
     New {
@@ -123,6 +125,8 @@ impl Journal {
         let state = State {
             tail: tail.position,
             kept: tail.position,
+            again_bytes: None,
+            noted_bytes: 0,
             // The process before may have been killed with some of it in the caches of disks.
             durable: tail,
             written: scanned.end,
@@ -162,49 +166,11 @@ impl Journal {
         self.state.lock().expect("the state of the journal is whole")
     }
 
-    /// Puts `record` and its payload, [`Record::Data`] only, into the journal.
-    ///
-    /// It is in order and readable at once, and durable when [`durable`](Self::durable) says so.
-    ///
-    /// # Errors
-    /// [`Refused`]; nothing changed.
-    ///
-    /// # Panics
-    /// When the payload is not what the record says.
-    pub fn append(&self, record: &Record, payload: Option<&Data>) -> Result<Appended, Refused> {
-        self.put(record, payload, self.reserve_bytes, true)
-    }
-
-    /// As [`append`](Self::append), for what is answered before it is durable.
-    ///
-    /// # Errors
-    /// [`Refused`]; nothing changed.
-    pub fn append_volatile(
+    pub(super) fn put(
         &self,
         record: &Record,
         payload: Option<&Data>,
-    ) -> Result<Appended, Refused> {
-        self.put(record, payload, self.reserve_bytes, false)
-    }
-
-    /// As [`append`](Self::append), for what a checkpoint needs to end: it may use the last bit
-    /// of room, because it is what makes room again.
-    ///
-    /// # Errors
-    /// [`Refused`]; nothing changed.
-    pub fn append_reserved(
-        &self,
-        record: &Record,
-        payload: Option<&Data>,
-    ) -> Result<Appended, Refused> {
-        self.put(record, payload, 0, true)
-    }
-
-    fn put(
-        &self,
-        record: &Record,
-        payload: Option<&Data>,
-        reserve_bytes: u64,
+        share: Share,
         is_durable: bool,
     ) -> Result<Appended, Refused> {
         let blocks = record.payload_blocks();
@@ -219,7 +185,10 @@ impl Journal {
             if state.failure.is_some() {
                 return Err(Refused::Full);
             }
-            let plan = self.plan(state, blocks, encoded.len(), reserve_bytes);
+            let again = again_bytes(record, encoded.len());
+            let away = self.away_bytes(state, share, again).ok_or(Refused::Full)?;
+            let before = state.end().position;
+            let plan = self.plan(state, blocks, encoded.len(), away);
             if let Plan::New { skip_blocks } = plan.ok_or(Refused::Full)? {
                 state.seal();
                 if skip_blocks > 0 {
@@ -241,7 +210,9 @@ impl Journal {
             batch.is_durable |= is_durable;
             let ticket = Ticket { batch: batch.sequence, is_durable };
             assert!(batch.end().position <= state.kept + self.ring_bytes, "room was looked for");
-            let used_blocks = (batch.end().position - state.kept) / BLOCK;
+            let end = batch.end().position;
+            let used_blocks = (end - state.kept) / BLOCK;
+            state.count(share, end - before, again);
             (Appended { position, ticket, used_blocks }, state.writer.take())
         };
         writer.into_iter().for_each(Waker::wake);
@@ -249,8 +220,14 @@ impl Journal {
     }
 
     /// Where a record of this size can go; `None` when there is no room.
-    fn plan(&self, state: &State, blocks: u64, bytes: usize, reserve_bytes: u64) -> Option<Plan> {
-        let limit = state.kept + self.ring_bytes - reserve_bytes;
+    pub(super) fn plan(
+        &self,
+        state: &State,
+        blocks: u64,
+        bytes: usize,
+        away_bytes: u64,
+    ) -> Option<Plan> {
+        let limit = state.kept + self.ring_bytes - away_bytes;
         let end = state.end();
         if let Some(open) = &state.open {
             let total = blocks_for(open.payload_blocks + blocks, open.encoded.len() + bytes);
@@ -302,7 +279,9 @@ impl Journal {
             if let Some(error) = state.failure {
                 return Poll::Ready(Err(error));
             }
-            if self.plan(state, payload, bytes, self.reserve_bytes).is_some() {
+            let away =
+                self.away_bytes(state, Share::Host, 0).expect("hosts are not refused for good");
+            if self.plan(state, payload, bytes, away).is_some() {
                 return Poll::Ready(Ok(()));
             }
             register(&mut state.room, cx.waker());
@@ -353,6 +332,9 @@ impl Journal {
         let state = &mut *self.lock();
         assert!(state.tail <= mark.position, "a journal is trimmed forwards");
         assert!(mark.position <= state.durable.position, "what is not durable stays");
+        if state.tail < mark.position {
+            state.noted_bytes = 0;
+        }
         state.tail = mark.position;
     }
 
@@ -415,17 +397,6 @@ impl Journal {
         self.image.slice(self.offset(position), len)
     }
 
-    /// Whether records with `blocks` in all, payload and their own, fit without what only a checkpoint
-    /// may use, when none of them is longer than a block.
-    pub fn has_room_for(&self, blocks: u64) -> bool {
-        let state = self.lock();
-        // The head of each batch, which takes what comes as long as it is not full or wraps; and the
-        // block before the wrap that nothing fits into.
-        let heads = blocks / (BATCH_BLOCKS_MAX / 2) + 4;
-        let end = state.end().position + (blocks + heads) * BLOCK;
-        end <= state.kept + self.ring_bytes - self.reserve_bytes
-    }
-
     /// Where the next record goes, at the earliest.
     pub fn position(&self) -> u64 {
         self.lock().end().position
@@ -447,7 +418,8 @@ impl Journal {
         let state = self.lock();
         let is_awaited = !state.acks.is_empty() || !state.written_acks.is_empty();
         let written = state.written.sequence + state.durable.sequence;
-        let is_full = self.plan(&state, 1, 1, self.reserve_bytes).is_none();
+        let away = self.away_bytes(&state, Share::Host, 0).expect("hosts are not refused for good");
+        let is_full = self.plan(&state, 1, 1, away).is_none();
         let waits_for_room = is_full && !state.room.is_empty();
         (is_awaited.then_some(written), waits_for_room.then_some(state.kept))
     }

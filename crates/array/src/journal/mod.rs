@@ -67,6 +67,7 @@ mod filled;
 mod log;
 mod record;
 mod scan;
+mod share;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -83,6 +84,8 @@ use crate::{BLOCK_BYTES, DiskId, Task};
 
 pub use log::Journal;
 pub use record::{Changed, Placed, Record, Taken};
+pub(crate) use share::AGAIN_BYTES;
+
 pub use scan::{Believed, JournalDamage, Scanned, given_up, scan};
 
 /// Batches that are written at the same time: one that the disks work on, and one that waits in
@@ -137,14 +140,6 @@ pub struct Fill {
     pub used: u64,
     /// What may be, of what is not a checkpoint's own.
     pub limit: u64,
-}
-
-impl Journal {
-    /// How much is in use of what writers may use.
-    pub fn fill_level(&self) -> Fill {
-        let limit = self.blocks() - self.blocks() / log::RESERVE_PART;
-        Fill { used: self.used_blocks(), limit }
-    }
 }
 
 /// Why a record was not taken.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use block::{BlockError, IoFuture, WriteFlags};
 use ring::Data;
@@ -37,6 +38,8 @@ pub(super) enum Wait {
     Page(Missing),
     /// The journal is full.
     Room,
+    /// The journal has no room for what it may have to keep of the volume, or is full.
+    Keep,
     /// An atomic operation holds some of the clusters.
     Unlock,
     /// There is no space; maybe a checkpoint gives some back.
@@ -44,6 +47,10 @@ pub(super) enum Wait {
     /// It cannot be made at all.
     Never(BlockError),
 }
+
+/// Who writes to a volume that may have to be kept looks so often whether it is to be, or there is room. Within a minute
+/// of the disks' going it is set aside, or they are back.
+const KEEP_PAUSE: Duration = Duration::from_millis(10);
 
 /// How often a change waits for space: for what checkpoints give back, then for the recycle bin.
 const SPACE_WAITS: u8 = 2;
@@ -215,11 +222,14 @@ impl Core {
         record: &Record,
         payload: Option<&Data>,
     ) -> Result<Appended, Wait> {
-        let added = match state.tables.volumes[&volume].cache {
-            Cache::Durable => self.journal.append(record, payload),
-            Cache::Volatile => self.journal.append_volatile(record, payload),
+        let is_durable = state.tables.volumes[&volume].cache == Cache::Durable;
+        let is_at_risk = state.live.get(&volume).is_some_and(|live| live.is_at_risk);
+        let added = match (is_at_risk, is_durable) {
+            (true, _) => self.journal.append_at_risk(record, payload, is_durable),
+            (false, true) => self.journal.append(record, payload),
+            (false, false) => self.journal.append_volatile(record, payload),
         };
-        let added = added.map_err(|_| Wait::Room)?;
+        let added = added.map_err(|_| if is_at_risk { Wait::Keep } else { Wait::Room })?;
         self.look_for_work(state, added.used_blocks);
         Ok(added)
     }
@@ -243,6 +253,14 @@ impl Core {
                 self.work.ring();
                 self.journal.room(PAYLOAD_BLOCKS_MAX).await
             }
+            Wait::Keep => match self.journal.failure() {
+                Some(error) => Err(error),
+                None => {
+                    self.work.ring();
+                    self.env.sleep(KEEP_PAUSE).await;
+                    Ok(())
+                }
+            },
             Wait::Unlock => {
                 // Looked at again after the mark: the lock may just have gone.
                 let mark = self.unlocked.mark();

@@ -4,17 +4,18 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use array::api::{VolumeSpec, VolumeState};
+use array::api::{DiskState, VolumeSpec, VolumeState};
 use array::{Array, Level};
 use block::testing::{Fault, Operation, Rule};
 use block::{BlockDevice, BlockError, WriteFlags};
 use futures_util::future::{join, join_all};
 
-use crate::common::{Shelf, all_online, bytes, data, read, run, sound, spec, until, write};
+use crate::common::{Hasty, Shelf, all_online, bytes, data, read, run, sound, spec, until, write};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const BLOCK: usize = 4096;
+const CLUSTER: usize = 16 * BLOCK;
 
 /// Where data lies on the disks of a shelf.
 const DATA: Range<u64> = 7 * MIB..u64::MAX;
@@ -259,6 +260,122 @@ fn a_journal_that_gets_short_takes_what_it_keeps_once_more_and_others_go_on() {
         array.clone_snapshot("weak", "s", "clone", true).await.unwrap();
         let clone = array.device("clone").unwrap();
         assert!(read(&clone, 0, BLOCK).await == bytes(BLOCK, 20));
+        sound(&array).await;
+    });
+}
+
+/// Hosts of a healthy volume write more than the journal has room for, and none waits for long.
+async fn goes_on(array: &Array, other: &Arc<dyn BlockDevice>) {
+    for block in 0..array.info().journal_bytes / BLOCK as u64 * 2 {
+        let one = data(&bytes(BLOCK, 30));
+        let write = other.write(block % 1024 * 4 * KIB, one, WriteFlags::DURABLE);
+        let written = ring::timeout(Duration::from_secs(20), write).await;
+        written.unwrap_or_else(|| panic!("write {block} has no room")).expect("it is healthy");
+    }
+}
+
+/// A checkpoint that takes long beside a lost volume: what that has would have had no room once more, and whoever
+/// wrote to healthy volumes waited until its disks were back.
+#[test]
+fn hosts_that_fill_the_journal_during_a_checkpoint_leave_room_for_what_it_keeps() {
+    run(async {
+        let shelf = Shelf::new(4, 32);
+        let array = shelf.create(Level::Raid1).await;
+        array.create_volume(weak("weak")).await.unwrap();
+        array.create_volume(spec("other", 16)).await.unwrap();
+        let (volume, other) = (array.device("weak").unwrap(), array.device("other").unwrap());
+        write(&volume, 0, &bytes(BASE, 10)).await;
+        array.checkpoint().await.unwrap();
+        refuse_data(&shelf, 3);
+        write_blocks(&volume, 0..96).await;
+        array.checkpoint().await.unwrap();
+        until(&array, "set aside", |array| is_aside(array, "weak")).await;
+        write(&other, 0, &bytes(MIB as usize / 2, 30)).await;
+        let rules = |disk: usize| {
+            shelf.0[disk].inject(Rule::always(Operation::Write, Fault::Hang).at(DATA))
+        };
+        (0..3).for_each(rules);
+        let hosts = async {
+            let written = write_until_full(&other, 30).await;
+            (0..3).for_each(|disk| (shelf.0[disk].heal(), shelf.0[disk].release()).1);
+            written
+        };
+        let (checkpoint, written) = join(array.checkpoint(), hosts).await;
+        checkpoint.unwrap();
+        assert!(written > array.info().journal_bytes / BLOCK as u64 / 4, "{written} were written");
+        goes_on(&array, &other).await;
+        drop((volume, other, array));
+        shelf.0[3].heal();
+        let array = shelf.open().await;
+        all_online(&array).await;
+        until(&array, "back", |array| !is_aside(array, "weak")).await;
+        array.checkpoint().await.unwrap();
+        has_all(&array, 96, 1024).await;
+        sound(&array).await;
+    });
+}
+
+/// The same in the checkpoint that finds out: it waits for the disks for a minute, beside hosts of both volumes.
+#[test]
+fn hosts_that_fill_the_journal_while_disks_are_waited_for_leave_room_for_what_those_lack() {
+    run(async {
+        let shelf = Shelf::new(6, 32);
+        let array = shelf.create_in(Arc::new(Hasty), Level::Raid6).await;
+        let weak = VolumeSpec { level: Some(Level::Raid5), ..spec("weak", 8) };
+        array.create_volume(weak).await.unwrap();
+        array.create_volume(spec("other", 16)).await.unwrap();
+        let (volume, other) = (array.device("weak").unwrap(), array.device("other").unwrap());
+        write(&volume, 0, &bytes(BASE, 10)).await;
+        array.checkpoint().await.unwrap();
+        for cluster in 0..BASE / CLUSTER {
+            write(&volume, (cluster * CLUSTER) as u64, &bytes(BLOCK, 20)).await;
+        }
+        [4, 5].iter().for_each(|disk| refuse_data(&shelf, *disk));
+        let are_out =
+            |array: &Array| array.disks()[4..].iter().all(|disk| disk.state != DiskState::Online);
+        // As many as are answered before it is set aside.
+        let risky = async {
+            until(&array, "out", are_out).await;
+            for block in 0..1024 {
+                let at = BASE as u64 + block * 4 * KIB;
+                if volume.write(at, data(&bytes(BLOCK, 50)), WriteFlags::DURABLE).await.is_err() {
+                    return block;
+                }
+            }
+            1024
+        };
+        let hosts = async {
+            until(&array, "out", are_out).await;
+            write_until_full(&other, 30).await
+        };
+        let (checkpoint, (risky, written)) = join(array.checkpoint(), join(risky, hosts)).await;
+        checkpoint.unwrap();
+        assert!(risky > 0 && written > 0, "{risky} and {written} were written");
+        until(&array, "set aside", |array| is_aside(array, "weak")).await;
+        goes_on(&array, &other).await;
+        drop((volume, other, array));
+        [4, 5].iter().for_each(|disk: &usize| shelf.0[*disk].heal());
+        let array = shelf.open().await;
+        all_online(&array).await;
+        until(&array, "back", |array| !is_aside(array, "weak")).await;
+        array.checkpoint().await.unwrap();
+        let volume = array.device("weak").unwrap();
+        let base = bytes(BASE, 10);
+        for (at, old) in (0..).step_by(BLOCK).zip(base.chunks_exact(BLOCK)) {
+            let found = read(&volume, at, BLOCK).await;
+            let is_changed = at % CLUSTER as u64 == 0;
+            assert!(if is_changed { found == bytes(BLOCK, 20) } else { found == old }, "at {at}");
+        }
+        for block in 0..1024 {
+            let other = array.device("other").unwrap();
+            assert!(
+                read(&other, block * 4 * KIB, BLOCK).await == bytes(BLOCK, 30),
+                "other {block}"
+            );
+        }
+        for block in 0..risky {
+            assert!(read(&volume, BASE as u64 + block * 4 * KIB, BLOCK).await == bytes(BLOCK, 50));
+        }
         sound(&array).await;
     });
 }

@@ -3,6 +3,7 @@
 mod crash;
 mod damage;
 mod format;
+mod share;
 mod volatile;
 mod world;
 
