@@ -2,6 +2,7 @@
 
 mod balance;
 mod basics;
+mod beside;
 mod beyond;
 mod cached;
 mod checkpoints;
