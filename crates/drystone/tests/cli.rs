@@ -195,7 +195,7 @@ fn bad_command_lines_get_one_sentence_and_code_2() {
     refuses(
         &["man", "nope"],
         2,
-        "there is no man page 'nope': write one of export, up, status, connections, events, audit, top, volume, policy, chap, account, token, snapshot, schedule, notify, export-config, diff, apply, disk, member, group, doctor, array, run, attach, attached, detach, lab, plan, help, completions, man",
+        "there is no man page 'nope': write one of export, up, status, connections, events, audit, top, volume, policy, chap, account, token, snapshot, schedule, notify, export-config, diff, apply, disk, member, group, pool, doctor, array, run, attach, attached, detach, lab, plan, help, completions, man",
     );
 }
 
