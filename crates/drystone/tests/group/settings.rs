@@ -119,7 +119,7 @@ fn what_is_set_on_any_member_holds_on_all_and_while_the_store_is_away() {
     });
     assert!(gets_in(&b, &iqn, WEB) && proves(&b, &iqn, OTHER) && !proves(&b, &iqn, SECRET));
     b.run(&["volume", "resize", "vm", "32M"]);
-    let refused = b.refused(&["volume", "create", "new", "16M"]);
+    let refused = b.refused(&["volume", "create", "new", "16M", "--on", "b"]);
     assert!(refused.contains("store"), "{refused}");
     b.crash();
     let b = sites[1].start();
