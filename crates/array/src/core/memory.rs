@@ -38,9 +38,7 @@ impl Core {
 const BREATH: Duration = Duration::from_micros(1);
 
 impl Core {
-    /// Lets others on this core go on, in the middle of work that waits for nothing. By the clock, as a task that wakes
-    /// itself is polled a thousand times before its core looks at sockets and disks again: a timer ends in a later turn
-    /// of the core, and who is busy is late for it by as much as the others take.
+    /// Lets others on this core go on, in the middle of work that waits for nothing.
     pub(crate) async fn let_others_run(&self) {
         self.env.sleep(BREATH).await;
     }

@@ -2,7 +2,6 @@
 
 mod balance;
 mod basics;
-mod beside;
 mod beyond;
 mod cached;
 mod checkpoints;
