@@ -218,7 +218,9 @@ pub(crate) enum Command {
     ///
     /// The differences are shown first, and a question is asked before anything is destroyed or anybody loses access.
     /// Volumes are made, never deleted or made smaller. Access, policies, CHAP users, accounts, schedules and
-    /// destinations of events are changed all or not at all. Sizes, read-ahead, the read cache and what is online follow, and are not taken back.
+    /// destinations of events are changed all or not at all; in a group what is the group's comes in two steps, before
+    /// and after the rest, and a failure between them leaves fewer rights. Sizes, read-ahead, the read cache and what is
+    /// online follow, and are not taken back.
     #[command(after_long_help = san::APPLY_EXAMPLES)]
     Apply(san::ApplyArgs),
 
