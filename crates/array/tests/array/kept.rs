@@ -292,7 +292,7 @@ fn hosts_that_fill_the_journal_during_a_checkpoint_leave_room_for_what_it_keeps(
         until(&array, "set aside", |array| is_aside(array, "weak")).await;
         write(&other, 0, &bytes(MIB as usize / 2, 30)).await;
         let rules = |disk: usize| {
-            shelf.0[disk].inject(Rule::always(Operation::Write, Fault::Hang).at(DATA))
+            shelf.0[disk].inject(Rule::always(Operation::Write, Fault::Hang).at(DATA));
         };
         (0..3).for_each(rules);
         let hosts = async {
