@@ -1,7 +1,8 @@
 //! On which member a new volume is made.
 //!
 //! A volume is whole and on one member, so the member of the pool with the most room takes it: then the members of a
-//! pool fill up alike. It is judged by what members have said of themselves, some seconds ago: the one that is chosen
+//! pool fill up alike. What is thin takes no room at first, so that of several with as much the one with the fewest
+//! volumes takes it: else one server would have them all. It is judged by what members have said of themselves, some seconds ago: the one that is chosen
 //! judges once more when it makes the volume, and refuses it if its room is gone.
 
 use std::cmp::Reverse;
@@ -55,8 +56,8 @@ pub enum PlacementError {
     Full(String),
 }
 
-/// The member that a new volume is made on: of those of the pool that are present the one with the most free room, and
-/// of several with the same the one of the lowest number.
+/// The member that a new volume is made on: of those of the pool that are present the one with the most free room, of
+/// several with as much the one with the fewest volumes, and of several with as many the one of the lowest number.
 ///
 /// # Errors
 /// No such pool, nobody of it that is there, or none with enough room.
@@ -69,10 +70,11 @@ pub fn place(roll: &Roll, wanted: &Wanted<'_>) -> Result<MemberId, PlacementErro
         let inventory = roll.inventories.get(&member)?;
         // A member of an earlier version says nothing of its room.
         let is_told = inventory.capacity_bytes > 0 || inventory.free_bytes > 0;
-        is_told.then_some((inventory.free_bytes, Reverse(member)))
+        let volumes = inventory.volumes.len() + inventory.deleted.len();
+        is_told.then_some((inventory.free_bytes, Reverse((volumes, member))))
     });
     // Where a volume does not fit on this one, it fits on none.
-    let Some((free_bytes, Reverse(member))) = free.max() else {
+    let Some((free_bytes, Reverse((_, member)))) = free.max() else {
         return Err(PlacementError::NobodyPresent(pool.to_owned()));
     };
     if free_bytes == 0 {

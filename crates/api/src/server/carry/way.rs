@@ -308,6 +308,10 @@ impl Asked<'_> {
             placing::check_pool(&self.now.roll, self.now.me, told.pool.as_deref())?;
             return Ok(Some(self.now.me));
         }
+        if self.now.store_fault.is_some() {
+            // No name can be promised, which this one says: whom it could ask is not known for certain either.
+            return Ok(Some(self.now.me));
+        }
         placing::member_for(&self.now, size_bytes, told).map(Some)
     }
 

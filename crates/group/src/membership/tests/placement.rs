@@ -58,6 +58,29 @@ fn a_volume_goes_to_the_member_of_the_pool_with_the_most_room() {
     assert_eq!(place(&roll, &wanted), Ok(MemberId(3)), "the pool of who is asked");
 }
 
+/// Thin volumes take no room at first, and the members of a group are often alike.
+#[test]
+fn of_those_with_as_much_room_the_one_with_the_fewest_volumes_takes_it() {
+    let mut roll = roll_of(&[
+        (1, true, Some(GIB), "default"),
+        (2, true, Some(GIB), "default"),
+        (3, true, Some(GIB), "default"),
+    ]);
+    let mut takers = Vec::new();
+    for _ in 0..6 {
+        let taker = placed(&roll, GIB, false, None).expect("there is room");
+        let inventory = roll.inventories.get_mut(&MemberId(taker)).expect("it has told");
+        Arc::make_mut(inventory).volumes.push(ListedVolume::default());
+        takers.push(taker);
+    }
+    assert_eq!(takers, [1, 2, 3, 1, 2, 3]);
+    // What is in the recycle bin is there as well, and room comes before all.
+    Arc::make_mut(roll.inventories.get_mut(&MemberId(1)).unwrap()).deleted.push("x".to_owned());
+    assert_eq!(placed(&roll, GIB, false, None), Ok(2));
+    Arc::make_mut(roll.inventories.get_mut(&MemberId(1)).unwrap()).free_bytes += 1;
+    assert_eq!(placed(&roll, GIB, false, None), Ok(1));
+}
+
 #[test]
 fn who_takes_no_volume_says_why() {
     let roll = roll_of(&[

@@ -128,9 +128,13 @@ fn a_name_that_is_promised_after_its_claim_was_given_up_is_given_back() {
     on_a_core(async {
         let [one, two] = pair([95, 96]).await;
         let joined = one.here.in_one().expect("it is in one");
+        let naming = &one.here.naming;
+        // Behind the look with which the member came in, which would find it.
+        one.volumes.borrow_mut().push("here".to_owned());
+        naming.note_change();
+        until("it has looked", async || naming.promised.borrow().contains_key("here")).await;
         joined.membership().claim_names(joined.me(), &owned(&["late"])).await.expect("it is free");
         assert!(refusal(&two, &["late"]).await.is_some());
-        let naming = &one.here.naming;
         naming.unsure_until.set(Some(Instant::now()));
         naming.note_change();
         until("it is given back", async || refusal(&two, &["late"]).await.is_none()).await;

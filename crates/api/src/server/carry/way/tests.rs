@@ -391,6 +391,10 @@ async fn a_new_volume_goes_where_most_room_is() {
     }
     bed.roll.present.remove(&THIRD);
     assert_eq!(refused(placed(&bed, of_pool)).0, Code::Unavailable);
+    // Without the store no name is promised: this member says so, rather than that a port of another one is closed.
+    bed.store_fault = Some("it does not answer".to_owned());
+    assert_eq!(placed(&bed, thin).unwrap(), Some(LEFT));
+    assert_eq!(placed(&bed, r#"{"name": "c", "size_bytes": 512}"#).unwrap(), Some(THIRD));
 }
 
 #[tokio::test]
