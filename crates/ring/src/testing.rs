@@ -1,7 +1,42 @@
-//! For tests: what a thread allocates.
+//! For tests: what a thread allocates, and ports that nobody else has.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::net::{IpAddr, TcpListener};
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Where ports of tests are: below those that the system gives to connections, which would take one that is free.
+const PORTS_FROM: u16 = 12_000;
+
+/// Ports that are given out together.
+pub const PORTS_TOGETHER: u16 = 4;
+
+/// How many times as many there are.
+const PLACES: u16 = 4_500;
+
+/// How far the places of two processes with numbers beside each other are apart.
+const PLACES_APART: u32 = 211;
+
+/// The first of [`PORTS_TOGETHER`] ports in a row at this address that nobody listens on, and that no other test of
+/// this process is given. Other processes begin elsewhere.
+///
+/// # Panics
+///
+/// Where somebody listens on all of them.
+#[must_use]
+pub fn free_ports(address: IpAddr) -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let begin = process::id().wrapping_mul(PLACES_APART);
+    let is_free = |port: u16| TcpListener::bind((address, port)).is_ok();
+    let places = (0..PLACES).map(|_| begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)));
+    let mut firsts = places.map(|place| {
+        let place = place % u32::from(PLACES);
+        PORTS_FROM + PORTS_TOGETHER * u16::try_from(place).expect("it is one of the places")
+    });
+    let first = firsts.find(|first| (*first..first + PORTS_TOGETHER).all(is_free));
+    first.expect("nobody listens on some ports in a row")
+}
 
 thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };

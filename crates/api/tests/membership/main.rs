@@ -7,7 +7,7 @@ mod joining;
 mod requests;
 mod tls;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -24,6 +24,7 @@ use member::{
     Admission, Answer, CurrentDestinations, CurrentDoor, CurrentRoll, Door, GroupRequest,
     GroupShown, GroupState, Logs, Request, RequestError, SecretWord,
 };
+use ring::testing::free_ports;
 use tempfile::TempDir;
 use zeroize::Zeroizing;
 
@@ -127,8 +128,8 @@ fn until(what: &str, holds: impl Fn() -> bool) {
 
 /// Where nobody listens now.
 fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address")
+    let localhost = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    SocketAddr::new(localhost, free_ports(localhost))
 }
 
 /// What nobody may see but who it is for.

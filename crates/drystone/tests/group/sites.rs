@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
-use std::process;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ring::testing::free_ports;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -23,10 +22,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// How long etcd has to end when its member is gone.
 const LAST_WORDS: Duration = Duration::from_secs(15);
-
-/// The ports of members: below those that the system gives to connections.
-const PORTS_FROM: u16 = 12_000;
-const PORTS_COUNT: u16 = 4_500;
 
 /// Where one member runs: its disks, its data, its addresses.
 pub(crate) struct Site {
@@ -125,19 +120,6 @@ impl Drop for Site {
             assert!(left.is_empty(), "the etcd of {} outlived its member", self.name);
         }
     }
-}
-
-/// The first of four ports in a row that nobody listens on, as far as one can know.
-fn free_ports(address: IpAddr) -> u16 {
-    // Tests of one process never have the same, and other processes begin elsewhere.
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let begin = (process::id() % u32::from(PORTS_COUNT)) as u16;
-    let is_free = |port: u16| TcpListener::bind((address, port)).is_ok();
-    (0..PORTS_COUNT)
-        .map(|_| (begin + NEXT.fetch_add(1, Ordering::Relaxed)) % PORTS_COUNT)
-        .map(|number| PORTS_FROM + 4 * number)
-        .find(|port| (*port..port + 4).all(is_free))
-        .expect("four ports in a row are free")
 }
 
 /// Three servers.

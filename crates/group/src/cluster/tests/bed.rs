@@ -1,11 +1,12 @@
 //! Members on this machine, each at an address of its own, with certificates of one authority.
 
 use std::fs;
-use std::net::{IpAddr, TcpListener};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ring::testing::free_ports;
 use tempfile::TempDir;
 use zeroize::Zeroizing;
 
@@ -35,14 +36,6 @@ pub(super) fn address(member: u16) -> IpAddr {
     IpAddr::from([127, 0, 0, u8::try_from(member).expect("there are few")])
 }
 
-/// Ports that nobody listens on, as far as one can know.
-fn free_ports(address: IpAddr) -> Ports {
-    let listeners = [(); 2].map(|()| TcpListener::bind((address, 0)).expect("a port is free"));
-    let [client, peer] =
-        listeners.each_ref().map(|listener| listener.local_addr().expect("it is bound").port());
-    (client, peer)
-}
-
 /// What a member is started with whose files are in `dir`.
 pub(super) fn config_in(dir: &Path, member: u16, group: GroupId, ports: Ports) -> ServerConfig {
     ServerConfig {
@@ -64,7 +57,10 @@ impl Bed {
         let group = GroupId::draw().expect("there is randomness");
         let authority = Authority::make(&group).expect("there is randomness");
         let dir = tempfile::tempdir().expect("there is room");
-        let ports = (1..=members).map(|member| free_ports(address(member))).collect();
+        let ports = (1..=members)
+            .map(|member| free_ports(address(member)))
+            .map(|first| (first, first + 1))
+            .collect();
         let bed = Self { dir, group, authority, ports };
         for member in 1..=members {
             let place = bed.place(member);

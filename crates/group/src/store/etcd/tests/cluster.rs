@@ -1,11 +1,12 @@
 //! Real etcd on this machine, one process for each member.
 
-use std::net::TcpListener;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ring::testing::free_ports;
 use tempfile::TempDir;
 
 use super::super::{Etcd, EtcdOptions};
@@ -27,8 +28,7 @@ pub(super) struct Cluster {
 
 /// An address that nobody listens on, as far as one can know.
 fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    listener.local_addr().expect("it has an address").to_string()
+    format!("127.0.0.1:{}", free_ports(Ipv4Addr::LOCALHOST.into()))
 }
 
 impl Cluster {
