@@ -214,6 +214,10 @@ LateSettings   --member     running::tests::room::room_for_settings_is_made
 LoseKey        --member     settings::tests::lost_key::a_key_that_is_removed
 GiveBackAwaited --member    membership::tests::names::a_name_is_not_given_back
 MirrorBeforeMerge --member  settings::tests::of_group::what_a_member_had_before
+AdoptUncommitted --member   running::moving::arrival::tests::a_volume_that_has_arrived_is_served
+KeepOldPort    --member     running::moving::arrival::tests::reservations_have_the_portal_group
+ServeLeaving   --member     running::tests::leaving::a_volume_that_leaves_is_served_to_nobody
+LastDifference --member     running::moving::tests::what_is_sent_is_the_volume
 EarlyAnswer    --test=crash settings::what_was_answered
 TokenTwice     --group      membership::tests::tokens::a_token_lets_in_one_server
 TokenForever   --group      membership::tests::tokens::a_token_that_has_expired
@@ -222,6 +226,8 @@ NoGuard        --group      membership::tests::races::two_that_join_at_the_same_
 NameTwice      --group      membership::tests::names::of_two_that_claim_a_name
 NameForever    --group      membership::tests::names::names_of_who_is_no_member_any_more
 NameOfOthers   --group      membership::tests::names::only_who_has_a_name_releases_it
+HandOverBlind  --group      membership::tests::handing::a_name_that_passes_on
+UndoUnfenced   --group      membership::tests::handing::a_hand_over_that_comes_late
 PoolForgotten  --group      membership::tests::pools::a_member_goes_from_pool_to_pool
 GoneInPool     --group      membership::tests::pools::who_is_removed_is_in_no_pool
 PlacedHere     --group      membership::tests::placement::a_volume_goes_to_the_member

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use api::client::{Client, ClientError, is_taken};
 use api::problem::{Code, Problem};
 use api::server::{Ask, Config, Done, Follower, Notifications, Server};
-use api::types::{JobKind, RunKind, RunState};
+use api::types::{ArrayWork, JobKind, RunState};
 use array::api::{CheckReport, JobInfo, SnapshotInfo, SpaceInfo};
 use futures_util::FutureExt;
 use group::accounts::Logins;
@@ -126,13 +126,13 @@ fn a_run_is_followed_to_its_end_and_tells_what_it_found_or_why_it_failed() {
     let (server, _held) = serve(&socket, 8);
     let client = Client::new(socket.clone());
     let mut seen = Vec::new();
-    let report = client.run(RunKind::Scrub, |_| {}, &mut |jobs| {
+    let report = client.run(ArrayWork::Scrub, |_| {}, &mut |jobs| {
         seen.extend(jobs.iter().map(|job| job.done_bytes));
     });
     let ended = report.unwrap();
     assert_eq!((ended.state, ended.report.map(|it| it.pages)), (RunState::Done, Some(7)));
     assert_eq!(seen, [1, 2, 3]);
-    let failed = client.run(RunKind::Check, |_| {}, &mut |_| {}).unwrap_err();
+    let failed = client.run(ArrayWork::Check, |_| {}, &mut |_| {}).unwrap_err();
     assert_eq!(code(&failed), Some(Code::Unavailable));
     assert_eq!(failed.to_string(), "the work ended without a result: see elsewhere");
     server.stop();

@@ -148,15 +148,12 @@ impl Advised for RequestError {
             Self::NotTakenBack { volume, .. } => format!(
                 "delete it ('drystone volume offline {volume}', then 'drystone volume delete {volume}')"
             ),
-            Self::Target(_)
-            | Self::NoRoomBeside { .. }
-            | Self::Spec(_)
-            | Self::CacheMemory(_)
-            | Self::SanitizeUnknown { .. }
-            | Self::SnapshotKept(_)
-            | Self::NotServed { .. }
-            | Self::NoResult
-            | Self::Cancelled => return None,
+            Self::MovesAlready { .. } | Self::TooManyMoves { .. } => {
+                "see 'drystone run list'".to_owned()
+            }
+            Self::MoveKeepsOwn { .. } => "'drystone group share' does that".to_owned(),
+            // Their sentences say what to do, or there is nothing.
+            _ => return None,
         })
     }
 

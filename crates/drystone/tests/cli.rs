@@ -119,6 +119,8 @@ const HELP: &[(&[&str], &[&str])] = &[
         &["group", "--help"],
         &["create", "show", "rename", "token", "volumes", "delete", "etcd-server", "Examples:"],
     ),
+    (&["volume", "move", "--help"], &["--to <MEMBER>", "--pool <POOL>", "--no-wait", "Examples:"]),
+    (&["member", "vacate", "--help"], &["<NAME>", "--pool <POOL>", "--yes", "Examples:"]),
     (
         &["member", "join", "--help"],
         &["--token <TICKET>", "--member <NAME>", "--listen <ADDR[:PORT]>", "Examples:"],
@@ -208,7 +210,7 @@ fn commands_about_a_group_need_a_member_that_runs() {
     let nobody = format!(
         "no member answers at '{socket}': start one with 'drystone up', or write its --socket"
     );
-    let lines: [&[&str]; 7] = [
+    let lines: [&[&str]; 9] = [
         &["group", "create", "san1", "--listen", "127.0.0.1"],
         &["group", "show"],
         &["group", "token"],
@@ -216,6 +218,8 @@ fn commands_about_a_group_need_a_member_that_runs() {
         &["member", "list"],
         &["member", "join", "127.0.0.1", "--token", "t", "--listen", "127.0.0.2"],
         &["member", "remove", "right"],
+        &["member", "vacate", "right"],
+        &["volume", "move", "vm1", "--to", "right"],
     ];
     for line in lines {
         refuses(&[line, &["--socket", socket]].concat(), 1, &nobody);

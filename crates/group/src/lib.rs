@@ -9,8 +9,8 @@
 //! store, and [`record`] says how settings lie in it. [`words`] says numbers in sentences.
 //!
 //! [`membership`] says who is in a group of several members, and what lets further ones join; [`pki`] issues the
-//! certificates by which they know each other, and [`cluster`] runs the etcd that they share. [`ownership`] has the rules
-//! by which they will share volumes.
+//! certificates by which they know each other, and [`cluster`] runs the etcd that they share. [`handover`] has the rules
+//! by which a volume passes from one of them to another, and [`ownership`] those by which they will share volumes.
 //!
 //! This room knows no disk, no PDU and, but for the one that speaks to etcd, no thread: whoever uses it brings the
 //! device and the clock.
@@ -21,6 +21,7 @@ pub mod bytes;
 pub mod calendar;
 pub mod cluster;
 pub mod destinations;
+pub mod handover;
 pub mod membership;
 mod mutants;
 pub mod ownership;

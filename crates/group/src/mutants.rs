@@ -24,6 +24,10 @@ pub(crate) enum Mutant {
     NameForever,
     /// Release the name of a volume, whoever has it.
     NameOfOthers,
+    /// Hand the name of a volume over without a look at whose it is.
+    HandOverBlind,
+    /// Keep a volume that was to move without making sure that it is not handed over later.
+    UndoUnfenced,
     /// Leave a member that goes to another pool in the one that it was in.
     PoolForgotten,
     /// Leave a member that is removed in its pool.

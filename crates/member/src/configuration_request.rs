@@ -108,14 +108,29 @@ impl ConfigurationRequest {
     /// The volumes that it names.
     pub(crate) fn volumes(&self) -> Vec<&str> {
         let Self::Change(change) = self else { return Vec::new() };
-        let new = change.new_volumes.iter().map(|new| &new.spec.name);
-        let changed = change.volumes.iter().map(|volume| &volume.name);
-        let scheduled = change.schedules.iter().flat_map(ScheduleToDo::volumes);
+        change.volumes()
+    }
+}
+
+impl ConfigurationChange {
+    /// The volumes that it names.
+    pub(crate) fn volumes(&self) -> Vec<&str> {
+        let new = self.new_volumes.iter().map(|new| &new.spec.name);
+        let changed = self.volumes.iter().map(|volume| &volume.name);
+        let scheduled = self.schedules.iter().flat_map(ScheduleToDo::volumes);
         new.chain(changed).chain(scheduled).map(String::as_str).collect()
     }
 }
 
 impl ScheduleToDo {
+    /// The name of the schedule, if it is there already.
+    pub(crate) fn changed(&self) -> Option<&str> {
+        match self {
+            Self::Create(_) => None,
+            Self::Set { name, .. } | Self::Delete { name } => Some(name),
+        }
+    }
+
     fn volumes(&self) -> &[String] {
         match self {
             Self::Create(new) => &new.volumes,

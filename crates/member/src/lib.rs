@@ -29,6 +29,7 @@ mod logs;
 mod membership;
 pub mod memory;
 mod meters;
+mod move_request;
 mod mutants;
 mod names;
 pub mod opening;
@@ -60,6 +61,8 @@ pub use current::Current;
 pub use destination_request::{
     CurrentDestinations, DestinationRequest, DestinationShown, Destinations,
 };
+pub use group::handover::SourceSays;
+pub use group::membership::MoveId;
 pub use group_request::{
     Admission, CurrentDoor, CurrentRoll, Door, GroupRequest, GroupShown, GroupState, JoinTicket,
     KeptTicket, MemberShown, MemberState, PoolShown, RollNow, SecretWord, VolumeOfMember,
@@ -68,6 +71,9 @@ pub use life::{Life, Opening, Remote, Shown, ShownVolume};
 pub use login_request::{AccountRequest, AccountShown, CurrentLogins, TokenRequest, TokenShown};
 pub use logs::Logs;
 pub use membership::{GroupError, is_in_group};
+pub use move_request::{
+    ArrivalStep, Leaving, MoveRequest, PIECE_BYTES_MAX, Passport, Piece, Seal, UnitImage,
+};
 pub use records::{Log, Next, PartPlace, Record};
 pub use reply::{
     Answer, ConfigurationShown, Connection, DiskFigures, Figures, Registrations, Reservations,

@@ -89,8 +89,9 @@ impl Shown {
     fn of(member: &Member) -> Self {
         let names = member.serving().names();
         let named = |volume: VolumeInfo| {
-            let iqn = names.volume(&volume.name);
-            let is_refused = member.serving().refusal(&iqn).is_some();
+            let iqn = names.volume(volume.id, &volume.name);
+            let is_refused =
+                member.serving().refusal(&iqn).is_some() || member.withholds(volume.id);
             let hosts = member.hosts(volume.id);
             ShownVolume { info: volume, iqn, is_refused, hosts }
         };
@@ -144,6 +145,9 @@ impl Life {
             ring::spawn(Runner::new(member.clone()).run());
             ring::spawn(in_group::run(member.clone()));
             member.start_in_group();
+            // Of moves that a life before this one began: before anybody can begin one.
+            let (cleaner, leftovers) = (member.clone(), member.leftovers());
+            ring::spawn(async move { cleaner.delete_leftovers(leftovers).await });
             Shown::of(&member)
         })
     }
@@ -287,6 +291,10 @@ async fn begin(
     let member = Rc::new(Member::new(array, serving, (settings, unlisted), known, rest));
     member.take_identity().await;
     member.settle().await;
+    match gives_up_settings {
+        true => member.keep_cut_off(),
+        false => member.discard_cut_off().await,
+    }
     schedules::adopt(&member).await;
     member.look_at_places().await;
     HERE.set(Some(member));

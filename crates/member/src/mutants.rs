@@ -44,6 +44,14 @@ pub(crate) enum Mutant {
     GiveBackAwaited,
     /// Take over what is set for the group before the group has what was set here.
     MirrorBeforeMerge,
+    /// Serve a volume of which it is stored that it leaves.
+    ServeLeaving,
+    /// Hand a volume over without what hosts have written since its last round.
+    LastDifference,
+    /// Serve a volume that has arrived without a look whose it is.
+    AdoptUncommitted,
+    /// Leave registrations of a volume that has moved with the portal group of the member that it was on.
+    KeepOldPort,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MEMBER_MUTANT=NAME`. The array below has a variable of its own, and ends over

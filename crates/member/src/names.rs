@@ -1,6 +1,9 @@
 //! The iSCSI names and serial numbers of what an array serves.
 
+use std::collections::BTreeMap;
+
 use array::api::{SnapshotInfo, VolumeInfo};
+use group::settings::Adopted;
 
 /// Names of targets begin with this when nobody chose another; what tells the array from others
 /// follows.
@@ -14,6 +17,8 @@ const ID_DIGITS: usize = 8;
 pub(crate) struct Names {
     prefix: String,
     array: String,
+    /// What hosts know those volumes by that were made on other arrays, by number.
+    adopted: BTreeMap<u32, Adopted>,
 }
 
 impl Names {
@@ -24,7 +29,13 @@ impl Names {
         Names {
             prefix: chosen.map_or_else(usual, |text| text.to_ascii_lowercase()),
             array: in_serials(array_id),
+            adopted: BTreeMap::new(),
         }
+    }
+
+    /// The same, for an array that has these volumes from others.
+    pub(crate) fn with_adopted(&self, adopted: BTreeMap<u32, Adopted>) -> Self {
+        Self { adopted, ..self.clone() }
     }
 
     /// How they begin where nobody chose that.
@@ -32,25 +43,38 @@ impl Names {
         Self::new(array_id, None).prefix
     }
 
-    /// How the names of all targets begin.
+    /// How the names of all targets begin but those of volumes that were made on other arrays.
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// The target of a volume.
-    pub(crate) fn volume(&self, name: &str) -> String {
+    /// How the names of the targets of this volume begin.
+    fn prefix_of(&self, id: u32) -> &str {
+        self.adopted.get(&id).map_or(&self.prefix, |adopted| &adopted.prefix)
+    }
+
+    /// The target of the volume of this number, by a name that it has or is to have.
+    pub(crate) fn volume(&self, id: u32, name: &str) -> String {
+        format!("{}:{}", self.prefix_of(id), in_iqn(name))
+    }
+
+    /// The target of a volume that is to be made.
+    pub(crate) fn new_volume(&self, name: &str) -> String {
         format!("{}:{}", self.prefix, in_iqn(name))
     }
 
-    /// The target of a snapshot.
-    pub(crate) fn snapshot(&self, volume: &str, name: &str) -> String {
-        format!("{}:{}:{}", self.prefix, in_iqn(volume), in_iqn(name))
+    /// The target of a snapshot of the volume of this number and name.
+    pub(crate) fn snapshot(&self, (id, volume): (u32, &str), name: &str) -> String {
+        format!("{}:{}:{}", self.prefix_of(id), in_iqn(volume), in_iqn(name))
     }
 
-    /// What hosts know the disk by, whatever its name and wherever its array is: made from numbers
-    /// that are never used again.
+    /// What hosts know the disk by, whatever its name and wherever it is: made from numbers that are never used again,
+    /// by the array that it was made on.
     pub(crate) fn volume_serial(&self, volume: &VolumeInfo) -> String {
-        self.serial_of(volume.id)
+        match self.adopted.get(&volume.id) {
+            Some(adopted) => adopted.serial.clone(),
+            None => self.serial_of(volume.id),
+        }
     }
 
     /// The same of what hosts wrote to a snapshot, by its number.
@@ -88,17 +112,32 @@ mod tests {
         let longest = "x".repeat(63);
         for names in [Names::new(ID, None), Names::new(ID, Some("iqn.2026-11.com.example:San"))] {
             for iqn in [
-                names.volume("VM_1.a:b-c"),
-                names.volume(&longest),
-                names.snapshot(&longest, &longest),
+                names.new_volume("VM_1.a:b-c"),
+                names.new_volume(&longest),
+                names.volume(1, &longest),
+                names.snapshot((1, &longest), &longest),
             ] {
                 assert_eq!(IscsiName::parse(&iqn).unwrap().as_str(), iqn);
             }
         }
         let names = Names::new(ID, None);
-        assert_eq!(names.volume("VM_1"), "iqn.2026-11.dev.drystone:01234567:vm-1");
-        assert_eq!(names.snapshot("a", "s"), "iqn.2026-11.dev.drystone:01234567:a:s");
-        assert_eq!(names.volume("a:s"), "iqn.2026-11.dev.drystone:01234567:a-s");
-        assert_ne!(names.snapshot("a", "b:c"), names.snapshot("a:b", "c"));
+        assert_eq!(names.new_volume("VM_1"), "iqn.2026-11.dev.drystone:01234567:vm-1");
+        assert_eq!(names.volume(1, "VM_1"), names.new_volume("VM_1"));
+        assert_eq!(names.snapshot((1, "a"), "s"), "iqn.2026-11.dev.drystone:01234567:a:s");
+        assert_eq!(names.new_volume("a:s"), "iqn.2026-11.dev.drystone:01234567:a-s");
+        assert_ne!(names.snapshot((1, "a"), "b:c"), names.snapshot((1, "a:b"), "c"));
+    }
+
+    /// What is written to its snapshots and read of them is of this array alone.
+    #[test]
+    fn what_was_made_elsewhere_is_known_by_what_it_was_there() {
+        let (prefix, serial) = ("iqn.2026-11.com.example:left".to_owned(), "FEDC-V7".to_owned());
+        let adopted = BTreeMap::from([(3, Adopted { prefix, serial })]);
+        let names = Names::new(ID, None).with_adopted(adopted);
+        assert_eq!(names.volume(3, "VM_1"), "iqn.2026-11.com.example:left:vm-1");
+        assert_eq!(names.snapshot((3, "a"), "s"), "iqn.2026-11.com.example:left:a:s");
+        assert_eq!(names.volume(4, "a"), names.new_volume("a"));
+        assert_eq!(names.serial_of(3), "0123456789ABCDEF-V3");
+        assert_eq!(names.prefix(), "iqn.2026-11.dev.drystone:01234567");
     }
 }

@@ -8,8 +8,9 @@ use array::api::{
     SpaceInfo, VolumeInfo,
 };
 use block::Latency;
+use group::handover::SourceSays;
 use group::membership::Applicant;
-use group::settings::NotThere;
+use group::settings::{Arrival, Departure, NotThere};
 use target::{
     ConnectionInfo, CoreFigures, PortalFigures, ReservationsInfo, UnitFigures, UnitInfo,
     WorkFigures,
@@ -22,6 +23,7 @@ use crate::group_request::{
 };
 use crate::login_request::{AccountShown, TokenShown};
 use crate::meters::Counted;
+use crate::move_request::{ArrivalStep, Leaving, Piece, Seal};
 use crate::schedule_request::ScheduleShown;
 use crate::settings::Hosts;
 
@@ -100,6 +102,22 @@ pub enum Answer {
     Configuration(Box<ConfigurationShown>),
     /// What a scrub or a check found.
     Report(CheckReport),
+    /// A move that has begun.
+    Leaving(Box<Leaving>),
+    /// What the destination of a move is to be given next.
+    Piece(Piece),
+    /// What hosts rely on of a volume that moves.
+    Seal(Box<Seal>),
+    /// Whether the group has given a volume to the destination of its move.
+    Committed(bool),
+    /// How a move stands at its source.
+    SourceSays(SourceSays),
+    /// Volumes that leave.
+    Departures(Vec<Departure>),
+    /// What became of a volume that arrives.
+    Arrived(ArrivalStep),
+    /// Volumes that arrive.
+    Arrivals(Vec<Arrival>),
 }
 
 /// A volume as an operator sees it.

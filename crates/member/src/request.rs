@@ -8,6 +8,7 @@ use crate::destination_request::DestinationRequest;
 use crate::group_request::GroupRequest;
 use crate::login_request::{AccountRequest, TokenRequest};
 use crate::memory::CacheMemory;
+use crate::move_request::MoveRequest;
 use crate::schedule_request::ScheduleRequest;
 
 /// One request. What each is answered with stands behind the arrow, nothing where there is none.
@@ -39,6 +40,8 @@ pub enum Request {
     Group(GroupRequest),
     /// About all that is set at once.
     Configuration(ConfigurationRequest),
+    /// About volumes that move from one member to another.
+    Move(MoveRequest),
     /// Who is connected → [`super::reply::Connection`]s.
     Connections,
     /// What hosts have had done → [`super::reply::Figures`].
@@ -170,6 +173,7 @@ impl Request {
             Self::Access(request) => vec![request.volume()],
             Self::Schedule(request) => request.volumes(),
             Self::Configuration(request) => request.volumes(),
+            Self::Move(request) => request.volumes(),
             Self::Disk(_)
             | Self::Array(_)
             | Self::Chap(_)
@@ -186,7 +190,8 @@ impl Request {
 }
 
 impl VolumeRequest {
-    fn volumes(&self) -> Vec<&str> {
+    /// The volumes that it names.
+    pub(crate) fn volumes(&self) -> Vec<&str> {
         match self {
             Self::List => Vec::new(),
             Self::Create(spec) => vec![&spec.name],
@@ -207,7 +212,8 @@ impl VolumeRequest {
 }
 
 impl SnapshotRequest {
-    fn volumes(&self) -> Vec<&str> {
+    /// The volumes that it names.
+    pub(crate) fn volumes(&self) -> Vec<&str> {
         match self {
             Self::Create { volumes, .. } => volumes.iter().map(String::as_str).collect(),
             Self::List { volume } => volume.iter().map(String::as_str).collect(),

@@ -28,6 +28,14 @@ impl ScheduleRequest {
         };
         volumes.into_iter().flatten().map(String::as_str).collect()
     }
+
+    /// The name of the schedule that it changes, of one that is there already.
+    pub(crate) fn changed(&self) -> Option<&str> {
+        match self {
+            Self::List | Self::Show { .. } | Self::Create(_) => None,
+            Self::Set { name, .. } | Self::Delete { name } => Some(name),
+        }
+    }
 }
 
 /// A schedule to be made.

@@ -1,7 +1,7 @@
 //! Keeps the targets in line with the volumes and snapshots that are online.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,6 +17,7 @@ use target::{
 };
 
 use crate::events::{Event, EventLog, Kind, ObjectKind};
+use crate::mutants::{self, Mutant};
 use crate::names::Names;
 use crate::reply::{Connection, DiskFigures, Figures, VolumeFigures};
 use crate::settings::{MemberSettings, hidden};
@@ -89,6 +90,10 @@ pub(crate) struct Serving {
     array: Array,
     targets: Targets,
     names: RefCell<Rc<Names>>,
+    /// How often the settings had changed when these were made; `None` of those that know nothing of settings.
+    named_at: Cell<Option<u64>>,
+    /// The targets that others serve, where they can be reached.
+    elsewhere: RefCell<BTreeSet<String>>,
     settings: Rc<MemberSettings>,
     /// By target.
     served: Mutex<BTreeMap<String, Served>>,
@@ -118,6 +123,8 @@ impl Serving {
             array,
             targets,
             names: RefCell::new(Rc::new(names)),
+            named_at: Cell::default(),
+            elsewhere: RefCell::default(),
             settings,
             served: Mutex::default(),
             refused: RefCell::default(),
@@ -130,19 +137,54 @@ impl Serving {
         }
     }
 
+    /// How names are made. What hosts know volumes by that were made on other arrays is among the settings.
     pub(crate) fn names(&self) -> Rc<Names> {
+        let changes = self.settings.changes();
+        if self.named_at.replace(Some(changes)) != Some(changes) {
+            let names = self.names.borrow().with_adopted(self.settings.all_adopted());
+            self.names.replace(Rc::new(names));
+        }
         self.names.borrow().clone()
+    }
+
+    /// The name of the target of this volume.
+    pub(crate) fn iqn_of_volume(&self, volume: &VolumeInfo) -> String {
+        self.names().volume(volume.id, &volume.name)
+    }
+
+    /// The same, by the name of the volume; of one that is not there, as it would be if it were made.
+    pub(crate) fn iqn_of(&self, name: &str) -> String {
+        match self.array.volume(name) {
+            Ok(volume) => self.iqn_of_volume(&volume),
+            Err(_) => self.names().new_volume(name),
+        }
+    }
+
+    /// The name of the target of a snapshot of the volume of this name.
+    pub(crate) fn iqn_of_snapshot(&self, volume: &str, name: &str) -> String {
+        // A snapshot of no volume is served to nobody: any name will do.
+        let id = self.array.volume(volume).map_or(0, |volume| volume.id);
+        self.names().snapshot((id, volume), name)
     }
 
     /// Hosts know targets by these names from now on, once [`settle`](Self::settle) was called.
     pub(crate) fn set_names(&self, names: Names) {
         self.names.replace(Rc::new(names));
+        self.named_at.set(None);
     }
 
     /// Where hosts find the targets of other members, by name, and whom discovery tells of them; where no portal is given
     /// they are to come back later.
     pub(crate) fn set_elsewhere(&self, targets: BTreeMap<String, RemoteTarget>) {
+        let reached = targets.iter().filter(|(_, target)| !target.portals.is_empty());
+        let reached = reached.map(|(iqn, _)| iqn.clone()).collect();
         self.targets.set_elsewhere(targets);
+        self.elsewhere.replace(reached);
+        if !self.settings.departures().is_empty() {
+            // Hosts of what another member has now are sent there, and what is offline here is not looked for.
+            let known = self.known();
+            self.targets.retain_names(|iqn| known.contains_key(iqn));
+        }
     }
 
     /// The number of the portal group that hosts know this member by; 0 before it is set.
@@ -187,15 +229,20 @@ impl Serving {
         }
     }
 
-    /// All volumes but the one that the settings lie on.
+    /// All volumes of the member that are its own: not the one that the settings lie on, nor what has not yet come, nor
+    /// what another member has by now.
     pub(crate) fn volumes(&self) -> Vec<VolumeInfo> {
-        let is_seen = |volume: &VolumeInfo| !self.settings.reserves(&volume.name);
+        let is_seen = |volume: &VolumeInfo| {
+            !self.settings.reserves(&volume.name) && !self.settings.has_left(volume.id)
+        };
         self.array.volumes().into_iter().filter(is_seen).collect()
     }
 
     /// Those that may be targets. What has the name of the settings is none, whoever made it.
     fn servable(&self) -> impl Iterator<Item = VolumeInfo> {
-        self.array.volumes().into_iter().filter(|volume| !hidden::is(volume))
+        let is_hidden =
+            |volume: &VolumeInfo| hidden::is(volume) || hidden::is_hidden_name(&volume.name);
+        self.array.volumes().into_iter().filter(move |volume| !is_hidden(volume))
     }
 
     /// Gives the targets that changes of settings concern the rules that hold now, and ends the sessions that
@@ -401,17 +448,25 @@ impl Serving {
     }
 
     /// The targets of all volumes that are not in the recycle bin, and of their snapshots that are online,
-    /// also while their disks are lost.
+    /// also while their disks are lost. Those of a volume that leaves are known until another member serves them: its
+    /// hosts are to come back, and not to give up.
     fn known(&self) -> Known {
         let (mut known, names) = (BTreeMap::new(), self.names());
         let mut snapshots = self.array.all_snapshots();
         for volume in self.servable() {
-            if volume.state != VolumeState::Deleted {
+            let leaves = self.settings.departure(volume.id).is_some();
+            if volume.state != VolumeState::Deleted && (!leaves || serves_leaving()) {
                 for snapshot in online_of(&mut snapshots, &volume) {
-                    let iqn = names.snapshot(&volume.name, &snapshot.name);
+                    let iqn = names.snapshot((volume.id, &volume.name), &snapshot.name);
                     known.insert(iqn, (volume.name.clone(), Some(snapshot.name)));
                 }
-                known.insert(names.volume(&volume.name), (volume.name, None));
+                known.insert(names.volume(volume.id, &volume.name), (volume.name, None));
+            }
+        }
+        let elsewhere = self.elsewhere.borrow();
+        for departure in self.settings.departures() {
+            for iqn in departure.iqns.into_iter().filter(|iqn| !elsewhere.contains(iqn)) {
+                known.entry(iqn).or_insert_with(|| (departure.name.clone(), None));
             }
         }
         known
@@ -421,7 +476,8 @@ impl Serving {
         let mut wanted = Vec::new();
         let mut snapshots = self.array.all_snapshots();
         for volume in self.servable() {
-            if volume.state == VolumeState::Deleted {
+            let is_withheld = self.settings.withheld(volume.id).is_some() && !serves_leaving();
+            if volume.state == VolumeState::Deleted || is_withheld {
                 continue;
             }
             if matches!(volume.state, VolumeState::Online | VolumeState::Degraded) {
@@ -437,7 +493,7 @@ impl Serving {
 
     fn volume_target(&self, volume: &VolumeInfo) -> Wanted {
         Wanted {
-            iqn: self.names().volume(&volume.name),
+            iqn: self.iqn_of_volume(volume),
             serial: self.names().volume_serial(volume),
             volume: volume.id,
             volume_name: volume.name.clone(),
@@ -446,7 +502,7 @@ impl Serving {
     }
 
     fn snapshot_target(&self, volume: &VolumeInfo, snapshot: SnapshotInfo) -> Option<Wanted> {
-        let iqn = self.names().snapshot(&volume.name, &snapshot.name);
+        let iqn = self.names().snapshot((volume.id, &volume.name), &snapshot.name);
         let (serial, source) = if snapshot.access == SnapshotAccess::ReadWrite {
             // A disk of its own to hosts, as it is no more what the snapshot is.
             let view = self.array.snapshot_view(&volume.name, &snapshot.name).ok()?;
@@ -479,6 +535,11 @@ impl Serving {
             name: wanted.name(),
         })
     }
+}
+
+/// Whether a volume is served although it leaves: never.
+fn serves_leaving() -> bool {
+    mutants::is(Mutant::ServeLeaving)
 }
 
 /// Takes those of a volume that are online out of the snapshots of all, by number of volume.

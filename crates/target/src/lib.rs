@@ -59,7 +59,10 @@ pub use doors::GIVING_WAY_MAX;
 pub use elsewhere::{RemoteTarget, ShownTo};
 pub use figures::{UnitFigures, WorkFigures};
 pub use portal::REFUSALS_MAX;
-pub use scsi::reservation::{REGISTRATIONS_MAX, RegistrantInfo, ReservationType, ReservationsInfo};
+pub use scsi::reservation::{
+    ImageError, REGISTRATIONS_MAX, RegistrantInfo, ReservationType, ReservationsInfo,
+    is_persistent, with_port,
+};
 pub use server::{
     ConnectionInfo, CoreFigures, Figures, PortalFigures, Server, ShutdownError, StartError,
     TargetInfo, Targets, UnitInfo, UnitRegistrations,

@@ -7,6 +7,7 @@ mod events;
 mod group;
 mod happened;
 mod http;
+mod moves;
 mod paths;
 mod printed;
 mod reservations;
@@ -24,12 +25,11 @@ use serde::de::DeserializeOwned;
 pub use crate::headers::{ALL_OTHERS, HERE};
 use crate::problem::Code;
 use crate::types::{
-    Access, Account, AccountChange, Array, ArrayChange, ChapUsers, Clone as NewClone,
+    Access, Account, AccountChange, Array, ArrayChange, ArrayWork, ChapUsers, Clone as NewClone,
     Configuration, ConfigurationChange, Connection, CreatedToken, Disk, DiskFailure,
     DiskReplacement, Entry, Extent, Figures, HostRecord, Interface, Job, JobKind, Login,
     NewAccount, NewDisk, NewPolicy, NewSchedule, NewSecret, NewSnapshots, NewToken, NewVolume,
-    Policy, Run, RunKind, Schedule, ScheduleChange, Snapshot, SnapshotChange, Token, Volume,
-    VolumeChange,
+    Policy, Run, Schedule, ScheduleChange, Snapshot, SnapshotChange, Token, Volume, VolumeChange,
 };
 
 pub(crate) use door_trust::door_client_config;
@@ -425,16 +425,11 @@ impl Client {
     /// Has long work done, tells `begun` of the run, and waits for its end.
     pub fn run(
         &self,
-        kind: RunKind,
+        work: ArrayWork,
         begun: impl FnOnce(&Run),
         progress: Progress<'_>,
     ) -> Result<Run> {
-        let what = match kind {
-            RunKind::Scrub => "scrub",
-            RunKind::Check => "check",
-            RunKind::Rebalance => "rebalance",
-        };
-        let run: Run = self.post(&path(["array", what]))?;
+        let run: Run = self.post(&path(["array", work.word()]))?;
         begun(&run);
         self.end_of_run(&run.id, progress)
     }

@@ -126,7 +126,7 @@ pub(super) fn of_jobs(figures: &Figures, number: fn(&crate::types::Job) -> u64) 
         let all = figures.jobs.iter().filter(|job| job.kind == kind);
         all.map(number).sum::<u64>() as f64
     };
-    JobKind::ALL.into_iter().map(|kind| (vec![kind.word().to_owned()], of(kind))).collect()
+    JobKind::OF_ARRAY.into_iter().map(|kind| (vec![kind.word().to_owned()], of(kind))).collect()
 }
 
 /// The word that JSON has for it.

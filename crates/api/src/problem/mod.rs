@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub(crate) use of_request::{code_of, of_access};
+pub(crate) use of_request::{code_of, of_access, of_placement};
 
 /// The media type of problems.
 pub const PROBLEM_JSON: &str = "application/problem+json";

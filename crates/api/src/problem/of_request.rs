@@ -6,7 +6,7 @@ use array::ArrayError;
 use group::access::AccessError;
 use group::accounts::AccountError;
 use group::destinations::DestinationError;
-use group::membership::MembershipError;
+use group::membership::{MembershipError, PlacementError};
 use group::schedules::ScheduleError;
 use group::settings::SettingsError;
 use group::store::StoreError;
@@ -28,11 +28,14 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         RequestError::Unfinished { source, .. } => code_of(source),
         RequestError::NotTakenBack { refusal, .. } => code_of(refusal),
         RequestError::HalfSet { source, .. } => code_of(source),
+        RequestError::MoveNowhere { why, .. } => of_placement(why),
         RequestError::NoSuchPolicy(_) => Code::NoSuchPolicy,
         RequestError::Spec(_)
         | RequestError::CacheMemory(_)
         | RequestError::NamedTwice(_)
         | RequestError::Reserved(_) => Code::Invalid,
+        RequestError::BadPiece(_) => Code::BadRequest,
+        RequestError::TooManyMoves { .. } => Code::TooBusy,
         RequestError::InRecycleBin(_) => Code::InRecycleBin,
         RequestError::NoSuchVolume(_) => Code::NoSuchVolume,
         RequestError::NoSuchSnapshot { .. } => Code::NoSuchSnapshot,
@@ -42,6 +45,17 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         RequestError::Sanitized(_)
         | RequestError::ReservationsAway(_)
         | RequestError::SnapshotReservationsAway { .. }
+        | RequestError::Leaving { .. }
+        | RequestError::MoveHere(_)
+        | RequestError::MoveAlone { .. }
+        | RequestError::MoveKeepsOwn { .. }
+        | RequestError::MoveNameNotHeld(_)
+        | RequestError::MoveSanitized(_)
+        | RequestError::MoveHalfMade(_)
+        | RequestError::NoSuchMove(_)
+        | RequestError::MoveOutOfStep { .. }
+        | RequestError::MoveChanged { .. }
+        | RequestError::NotFromMember(_)
         | RequestError::Cancelled => Code::WrongState,
         RequestError::SnapshotOnline { .. }
         | RequestError::HostsLoggedIn { .. }
@@ -49,14 +63,27 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         | RequestError::SnapshotInUse { .. }
         | RequestError::UsedByMember { .. }
         | RequestError::NamedAlready { .. }
+        | RequestError::MovesAlready { .. }
+        | RequestError::MoveScheduled { .. }
+        | RequestError::MoveSnapshotServed { .. }
         | RequestError::DiskIsMember(_) => Code::InUse,
         RequestError::SameTarget { .. }
         | RequestError::TargetInUse { .. }
+        | RequestError::MoveNameThere { .. }
+        | RequestError::NameOfMove(_)
         | RequestError::NameOfRun(_) => Code::NameTaken,
         RequestError::NotServed { .. } => Code::NotServed,
         RequestError::Stopping | RequestError::StoppingWatch => Code::Stopping,
-        RequestError::Target(_) | RequestError::NoResult => Code::Unavailable,
-        RequestError::SanitizeUnknown { .. } | RequestError::NotRemembered(_) => Code::Failed,
+        RequestError::Target(_)
+        | RequestError::MoveAway { .. }
+        | RequestError::MoveLost(_)
+        | RequestError::MoveUnsure { .. }
+        | RequestError::ArrivalMissing(_)
+        | RequestError::ArrivalUnreadable { .. }
+        | RequestError::NoResult => Code::Unavailable,
+        RequestError::SanitizeUnknown { .. }
+        | RequestError::MoveUnitUnreadable { .. }
+        | RequestError::NotRemembered(_) => Code::Failed,
     }
 }
 
@@ -119,6 +146,7 @@ fn of_settings(error: &SettingsError) -> Code {
         SettingsError::NoSuchUser(_) => Code::NoSuchUser,
         SettingsError::PolicyExists(_) | SettingsError::UserExists(_) => Code::NameTaken,
         SettingsError::PolicyInUse { .. } | SettingsError::UserInUse { .. } => Code::InUse,
+        SettingsError::LeavesAlready(_) => Code::InUse,
         SettingsError::Full { .. } => Code::NoSpace,
         SettingsError::Contended => Code::TooBusy,
         SettingsError::Unreadable(_) => Code::Unavailable,
@@ -148,6 +176,7 @@ fn of_group(error: &GroupError) -> Code {
         | GroupError::Broken(_)
         | GroupError::NotReached(_)
         | GroupError::NamesNotPromised(_)
+        | GroupError::StoreSlow { .. }
         | GroupError::StoreSilent { .. } => Code::Unavailable,
         GroupError::Pki(_)
         | GroupError::Random(_)
@@ -185,6 +214,7 @@ fn of_membership(error: &MembershipError) -> Code {
         MembershipError::NoSuchMember(_) => Code::NoSuchMember,
         MembershipError::LastMember(_)
         | MembershipError::NotAlone(_)
+        | MembershipError::NameNotHeld(_)
         | MembershipError::Removed
         | MembershipError::OtherLife => Code::WrongState,
         MembershipError::Contended => Code::TooBusy,
@@ -195,6 +225,15 @@ fn of_membership(error: &MembershipError) -> Code {
         | MembershipError::Unknown(_)
         | MembershipError::Unsound(_) => Code::Unavailable,
         MembershipError::Random(_) => Code::Failed,
+    }
+}
+
+/// The kind of why no member is to have a volume.
+pub(crate) const fn of_placement(error: &PlacementError) -> Code {
+    match error {
+        PlacementError::NoSuchPool(_) => Code::NoSuchPool,
+        PlacementError::NobodyPresent(_) => Code::Unavailable,
+        PlacementError::NoRoom { .. } | PlacementError::Full(_) => Code::NoSpace,
     }
 }
 
@@ -340,9 +379,35 @@ mod tests {
             (GroupError::NamesNotPromised("x".into()), Code::Unavailable, 503),
             (GroupError::SettingsDiffer(vec!["policy 'esx'".into()]), Code::WrongState, 409),
             (KeptError::GroupSilent("x".into()).into(), Code::Unavailable, 503),
+            (GroupError::StoreSlow { seconds: 15 }, Code::Unavailable, 503),
         ];
         for (error, code, status) in cases {
             let error = RequestError::from(error);
+            assert_eq!(code_of(&error), code, "{error}");
+            assert_eq!(code.status(), status, "{error}");
+        }
+    }
+
+    #[test]
+    fn refusals_of_a_move_have_the_code_that_fits() {
+        let (name, to) = (|| "vm".to_owned(), || "right".to_owned());
+        let full = PlacementError::Full("default".into());
+        let no_pool = PlacementError::NoSuchPool("tape".into());
+        let why = Box::new(RequestError::from(GroupError::StoreSlow { seconds: 15 }));
+        let cases = [
+            (RequestError::Leaving { name: name(), to: to() }, Code::WrongState, 409),
+            (RequestError::MoveHere(name()), Code::WrongState, 409),
+            (RequestError::MoveNowhere { name: name(), why: full }, Code::NoSpace, 507),
+            (RequestError::MoveNowhere { name: name(), why: no_pool }, Code::NoSuchPool, 404),
+            (RequestError::MoveAway { name: name(), member: to() }, Code::Unavailable, 503),
+            (RequestError::MoveNameThere { name: name(), member: to() }, Code::NameTaken, 409),
+            (RequestError::MovesAlready { name: name(), to: to() }, Code::InUse, 409),
+            (RequestError::TooManyMoves { max: 4 }, Code::TooBusy, 503),
+            (RequestError::NoSuchMove("0".into()), Code::WrongState, 409),
+            (RequestError::MoveUnsure { name: name(), to: to(), why }, Code::Unavailable, 503),
+            (RequestError::BadPiece("x".into()), Code::BadRequest, 400),
+        ];
+        for (error, code, status) in cases {
             assert_eq!(code_of(&error), code, "{error}");
             assert_eq!(code.status(), status, "{error}");
         }

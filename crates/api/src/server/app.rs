@@ -19,6 +19,7 @@ use super::carry::{Lines, Whereabouts};
 use super::followers::{Followers, Following};
 use super::idempotency::Remembered;
 use super::login::{Doorkeeper, Login};
+use super::moving::Moves;
 use super::pace::Paces;
 use super::runs::Runs;
 use super::tags::{Family, Kept, Tag};
@@ -132,6 +133,8 @@ pub(super) struct App {
     pub(super) whereabouts: Whereabouts,
     /// What is under way to them.
     pub(super) lines: Lines,
+    /// Volumes that move, as far as this side has to know.
+    pub(super) moves: Moves,
 }
 
 impl fmt::Debug for App {
@@ -174,6 +177,7 @@ impl App {
             door: config.door.clone(),
             whereabouts: Whereabouts::default(),
             lines: Lines::default(),
+            moves: Moves::default(),
         }
     }
 

@@ -15,6 +15,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::timeout;
 
 use super::admission::{ADMISSION_BYTES_MAX, JOIN_PATH};
+use super::transit::{FRAME_BYTES_MAX, PIECES_PATH};
 use crate::problem::{Code, Problem};
 
 /// The longest body.
@@ -55,6 +56,7 @@ fn bytes_max(parts: &Parts) -> usize {
     match path {
         Some("/v1/configuration") if parts.method == Method::PATCH => CONFIGURATION_BYTES_MAX,
         Some(JOIN_PATH) => ADMISSION_BYTES_MAX,
+        Some(PIECES_PATH) => FRAME_BYTES_MAX,
         _ => BODY_BYTES_MAX,
     }
 }

@@ -1,4 +1,4 @@
-//! Who asks: somebody at the socket, somebody who has logged in, or another member for one of these.
+//! Who asks: somebody at the socket, somebody who has logged in, another member for one of these, or for itself.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,6 +26,8 @@ enum Who {
     Login(Login, Role),
     /// Another member says so.
     Carried(Arc<Carried>),
+    /// It is another member, which asks for itself.
+    Member(String),
 }
 
 impl Caller {
@@ -44,6 +46,11 @@ impl Caller {
         Self { peer, who: Who::Carried(Arc::new(carried)) }
     }
 
+    /// Another member of this name.
+    pub(super) const fn member(peer: Peer, name: String) -> Self {
+        Self { peer, who: Who::Member(name) }
+    }
+
     /// Whether it is asked at the control socket.
     pub(super) const fn is_local(&self) -> bool {
         matches!(self.who, Who::Process)
@@ -58,7 +65,7 @@ impl Caller {
     pub(super) const fn login(&self) -> Option<&Login> {
         match &self.who {
             Who::Login(login, _) => Some(login),
-            Who::Process | Who::Carried(_) => None,
+            Who::Process | Who::Carried(_) | Who::Member(_) => None,
         }
     }
 
@@ -67,6 +74,7 @@ impl Caller {
         match (&self.who, self.peer) {
             (Who::Login(login, _), _) => login.identity(),
             (Who::Carried(carried), _) => carried.behalf.owner.clone(),
+            (Who::Member(name), _) => format!("member '{name}'"),
             (Who::Process, Peer::Process { uid, .. }) => format!("user {uid}"),
             (Who::Process, peer) => peer.to_string(),
         }
@@ -78,6 +86,7 @@ impl Caller {
             Who::Process => None,
             Who::Login(login, _) => Some(login.to_string()),
             Who::Carried(carried) => Some(carried.behalf.who.clone()),
+            Who::Member(_) => Some(self.owner()),
         };
         Actor { account, ..self.peer.actor() }
     }
@@ -85,14 +94,14 @@ impl Caller {
     /// Where it is, as the audit log has it.
     pub(super) fn place(&self) -> String {
         match &self.who {
-            Who::Process | Who::Login(..) => self.peer.place(),
+            Who::Process | Who::Login(..) | Who::Member(_) => self.peer.place(),
             Who::Carried(carried) => {
                 format!("{} via member '{}'", carried.behalf.from, carried.member)
             }
         }
     }
 
-    /// What another member is told of it by this one; `None` of one for whom a member asks already.
+    /// What another member is told of it by this one; `None` of one for whom a member asks already, and of a member.
     pub(super) fn behalf(&self, own: &str) -> Option<Behalf> {
         let (who, owner, role) = match &self.who {
             // Each machine has users of its own with the same numbers.
@@ -100,7 +109,7 @@ impl Caller {
                 (self.user(), format!("{} of member '{own}'", self.owner()), Role::Administrator)
             }
             Who::Login(login, role) => (login.to_string(), self.owner(), *role),
-            Who::Carried(_) => return None,
+            Who::Carried(_) | Who::Member(_) => return None,
         };
         Some(Behalf::new(&who, owner, role, self.place()))
     }
@@ -121,6 +130,7 @@ impl fmt::Display for Caller {
             Who::Process => self.peer.fmt(f),
             Who::Login(login, _) => write!(f, "{login} from {}", self.peer),
             Who::Carried(carried) => write!(f, "{} from {}", carried.behalf.who, self.place()),
+            Who::Member(name) => write!(f, "member '{name}' from {}", self.place()),
         }
     }
 }
@@ -150,5 +160,17 @@ mod tests {
         assert_eq!(carried.actor(), Actor { account, ..Actor::default() });
         let shown = "user with uid 4294967288 from control socket via member 'left'";
         assert_eq!(carried.to_string(), shown);
+    }
+
+    #[test]
+    fn a_member_that_asks_for_itself_is_on_record_by_its_name() {
+        let from = "192.0.2.1:4000".parse().unwrap();
+        let member = Caller::member(Peer::Member { from, certificate: [7; 32] }, "left".to_owned());
+        assert!(!member.is_carried() && !member.is_local() && member.login().is_none());
+        assert_eq!(member.behalf("right"), None);
+        let account = Some("member 'left'".to_owned());
+        assert_eq!(member.actor(), Actor { account, ..Actor::default() });
+        assert_eq!(member.place(), "192.0.2.1:4000");
+        assert_eq!(member.to_string(), "member 'left' from 192.0.2.1:4000");
     }
 }

@@ -5,7 +5,8 @@
 //! may, by the `roles` of the routes; `idempotency`, `runs` and `stream`, how work is asked for and followed;
 //! `pages`, `tags` and `body`, what requests and answers are made of; `app`, the way to the member; and
 //! `login`, who it is that asks over TLS. Beside that: `door`, where a group lets members in, and `joining`, how a
-//! member is let in there, by what `admission` says; and `carry`, how one member has another one do what it is asked.
+//! member is let in there, by what `admission` says; `carry`, how one member has another one do what it is asked; and
+//! `moving`, how a volume comes from one to another, in the words of `transit`.
 
 mod addresses;
 mod admission;
@@ -26,6 +27,7 @@ mod joining;
 mod known;
 mod listening;
 mod login;
+mod moving;
 mod pace;
 mod pages;
 mod passwords;
@@ -41,6 +43,7 @@ mod tags;
 mod testing;
 mod throttle;
 mod tls;
+mod transit;
 mod walks;
 
 use std::io;
@@ -232,7 +235,8 @@ async fn answer_members_once_in_a_group((app, current, mut ending, thread): Lett
     let work = move |told: Told| async move {
         told(Ok(()));
         let carried = carry::attend(app.clone(), ending.clone());
-        tokio::join!(door::attend(app, current, ending), carried);
+        let moves = moving::look_after(app.clone(), ending.clone());
+        tokio::join!(door::attend(app, current, ending), carried, moves);
     };
     match thread_of("members", work) {
         Ok(started) => *thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(started),

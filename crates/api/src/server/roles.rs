@@ -113,6 +113,7 @@ const LEAST: &[(&str, &str, Role)] = &[
     ("DELETE", "/v1/volumes/{name}/access", Administrator),
     ("DELETE", "/v1/volumes/{name}/access/{number}", Administrator),
     ("GET", "/v1/volumes/{name}/changes", ReadOnly),
+    ("POST", "/v1/volumes/{name}/move", Operator),
     ("POST", "/v1/volumes/{name}/purge", Operator),
     ("GET", "/v1/volumes/{name}/reservations", ReadOnly),
     ("POST", "/v1/volumes/{name}/reservations/clear", Operator),

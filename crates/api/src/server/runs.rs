@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::admit::Caller;
 use super::app::{App, stopping, strange};
 use crate::problem::{Code, Problem};
-use crate::types::{Run, RunKind, RunState};
+use crate::types::{ArrayWork, Job, Report, Run, RunKind, RunState};
 
 /// Runs that go on at once.
 const RUNNING_MAX: usize = 8;
@@ -44,6 +44,8 @@ struct Kept {
     owner: String,
     /// Set by whoever wants it to end.
     is_cancelled: Arc<AtomicBool>,
+    /// It goes to its end now, whoever wants it to end. Then nobody had wanted so before.
+    is_final: bool,
 }
 
 impl All {
@@ -92,26 +94,52 @@ impl Runs {
 
     /// One of them, and how it goes on.
     pub(super) fn find(&self, id: &str) -> Result<watch::Receiver<Run>, Problem> {
-        Ok(self.kept(id)?.run)
+        Ok(self.kept(&self.all(), id)?.1.run.clone())
     }
 
     /// Asks for the end of one of them, which comes as soon as it can be left, and gives it as it is now.
     pub(super) fn cancel(&self, id: &str) -> Result<Run, Problem> {
-        let kept = self.kept(id)?;
+        let all = self.all();
+        let (_, kept) = self.kept(&all, id)?;
         let run = kept.run.borrow().clone();
         if run.state != RunState::Running {
             let sentence = format!("run '{id}' has ended already: there is nothing to cancel");
+            return Err(Problem::new(Code::WrongState, sentence));
+        }
+        if kept.is_final {
+            let sentence = format!(
+                "the volume of run '{id}' is being handed over, which cannot be cancelled: it ends soon"
+            );
             return Err(Problem::new(Code::WrongState, sentence));
         }
         kept.is_cancelled.store(true, Ordering::Relaxed);
         Ok(run)
     }
 
-    fn kept(&self, id: &str) -> Result<Kept, Problem> {
+    /// From now on this run cannot be cancelled; false if it has been.
+    fn is_past_return(&self, id: &str) -> bool {
+        let mut all = self.all();
+        // Who works for it has it: it is kept as long as it goes on.
+        let Ok((number, _)) = self.kept(&all, id) else { return true };
+        let Some(kept) = all.by_number.get_mut(&number) else { return true };
+        kept.is_final = !kept.is_cancelled.load(Ordering::Relaxed);
+        kept.is_final
+    }
+
+    /// Nothing was begun: it was no run.
+    fn forget(&self, id: &str) {
+        let mut all = self.all();
+        let number = self.kept(&all, id).map(|(number, _)| number);
+        if let Ok(number) = number {
+            all.by_number.remove(&number);
+        }
+    }
+
+    fn kept<'a>(&self, all: &'a All, id: &str) -> Result<(u64, &'a Kept), Problem> {
         let number = id.strip_prefix(&self.prefix).and_then(|rest| rest.strip_prefix('-'));
         let number = number.and_then(|number| number.parse().ok());
-        let found = number.and_then(|number: u64| self.all().by_number.get(&number).cloned());
-        found.filter(|kept| kept.run.borrow().id == id).ok_or_else(|| {
+        let found = number.and_then(|number: u64| Some((number, all.by_number.get(&number)?)));
+        found.filter(|(_, kept)| kept.run.borrow().id == id).ok_or_else(|| {
             let sentence = format!(
                 "there is no run '{id}': the last {KEPT_MAX} of this start of the member are kept"
             );
@@ -120,12 +148,7 @@ impl Runs {
     }
 
     /// One more of this owner, where `max` may go on at once: so many that others find room, too.
-    fn enter(
-        &self,
-        kind: RunKind,
-        owner: String,
-        max: usize,
-    ) -> Result<(watch::Sender<Run>, Arc<AtomicBool>), Problem> {
+    fn enter(&self, kind: RunKind, owner: String, max: usize) -> Result<Going, Problem> {
         let mut all = self.all();
         all.check_room(&owner, max)?;
         while all.by_number.len() >= KEPT_MAX {
@@ -138,6 +161,8 @@ impl Runs {
         let (sender, run) = watch::channel(Run {
             id: format!("{}-{number}", self.prefix),
             kind,
+            volume: None,
+            to: None,
             state: RunState::Running,
             begun_unix_seconds: unix_seconds(),
             ended_unix_seconds: None,
@@ -146,58 +171,117 @@ impl Runs {
             problem: None,
         });
         let is_cancelled = Arc::<AtomicBool>::default();
-        all.by_number.insert(number, Kept { run, owner, is_cancelled: is_cancelled.clone() });
-        Ok((sender, is_cancelled))
+        let kept = Kept { run, owner, is_cancelled: is_cancelled.clone(), is_final: false };
+        all.by_number.insert(number, kept);
+        Ok(Going { run: sender, is_cancelled })
     }
 }
 
-/// Begins a run for somebody, which goes on whoever waits for it.
-pub(super) fn begin(app: &Arc<App>, kind: RunKind, caller: &Caller) -> Result<Run, Problem> {
+/// A run that goes on, for who works for it.
+#[derive(Debug)]
+pub(super) struct Going {
+    run: watch::Sender<Run>,
+    is_cancelled: Arc<AtomicBool>,
+}
+
+/// How a run has ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// With what was found, if something is looked for.
+    Done(Option<Report>),
+    /// Somebody wanted it to; its jobs tell how far it has come.
+    Cancelled,
+    Failed(Problem),
+}
+
+impl Going {
+    /// As it is now.
+    pub(super) fn shown(&self) -> Run {
+        self.run.borrow().clone()
+    }
+
+    /// Somebody wants it to end.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Relaxed)
+    }
+
+    /// From now on it cannot be cancelled; false if it has been.
+    pub(super) fn is_past_return(&self, app: &App) -> bool {
+        app.runs.is_past_return(&self.shown().id)
+    }
+
+    /// It moves this volume to this member.
+    pub(super) fn moves(&self, volume: &str, to: &str) {
+        let (volume, to) = (Some(volume.to_owned()), Some(to.to_owned()));
+        self.run.send_modify(|run| (run.volume, run.to) = (volume, to));
+    }
+
+    /// How its work does. It is a sign of life also where nothing has changed.
+    pub(super) fn tell(&self, jobs: Vec<Job>) {
+        self.run.send_modify(|run| run.jobs = jobs);
+    }
+
+    /// Nothing was begun: it was no run.
+    pub(super) fn forget(self, app: &App) {
+        app.runs.forget(&self.shown().id);
+    }
+
+    /// It has ended.
+    pub(super) fn end(self, ended: Ended) {
+        self.run.send_modify(|run| {
+            run.ended_unix_seconds = Some(unix_seconds());
+            match ended {
+                Ended::Cancelled => return run.state = RunState::Cancelled,
+                Ended::Done(report) => (run.state, run.report) = (RunState::Done, report),
+                Ended::Failed(problem) => {
+                    (run.state, run.problem) = (RunState::Failed, Some(problem));
+                }
+            }
+            run.jobs.clear();
+        });
+    }
+}
+
+/// One more run of somebody, whose work is about to begin.
+pub(super) fn enter(app: &App, kind: RunKind, caller: &Caller) -> Result<Going, Problem> {
     let max = if caller.is_local() { RUNNING_MAX } else { RUNNING_FROM_AFAR_MAX };
-    let (sender, is_cancelled) = app.runs.enter(kind, caller.owner(), max)?;
-    let begun = sender.borrow().clone();
-    tokio::spawn(go_on(app.clone(), kind, sender, is_cancelled));
+    app.runs.enter(kind, caller.owner(), max)
+}
+
+/// Begins work of the whole array for somebody, which goes on whoever waits for it.
+pub(super) fn begin(app: &Arc<App>, work: ArrayWork, caller: &Caller) -> Result<Run, Problem> {
+    let going = enter(app, work.into(), caller)?;
+    let begun = going.shown();
+    tokio::spawn(go_on(app.clone(), work, going));
     Ok(begun)
 }
 
-async fn go_on(
-    app: Arc<App>,
-    kind: RunKind,
-    run: watch::Sender<Run>,
-    is_cancelled: Arc<AtomicBool>,
-) {
-    let request = match kind {
-        RunKind::Scrub => ArrayRequest::Scrub,
-        RunKind::Check => ArrayRequest::Check,
-        RunKind::Rebalance => ArrayRequest::Rebalance,
+async fn go_on(app: Arc<App>, work: ArrayWork, going: Going) {
+    let request = match work {
+        ArrayWork::Scrub => ArrayRequest::Scrub,
+        ArrayWork::Check => ArrayRequest::Check,
+        ArrayWork::Rebalance => ArrayRequest::Rebalance,
     };
+    let is_cancelled = going.is_cancelled.clone();
     let (mut progress, mut coming) = app.begin_cancellable(Request::Array(request), is_cancelled);
     let answer = loop {
         tokio::select! {
             answer = &mut coming => break answer,
             Ok(()) = progress.changed() => {
                 let jobs = progress.borrow_and_update().iter().cloned().map(Into::into).collect();
-                run.send_modify(|run| run.jobs = jobs);
+                going.tell(jobs);
             }
         }
     };
-    let failed = |run: &mut Run, problem| {
-        (run.state, run.problem) = (RunState::Failed, Some(problem));
-    };
-    run.send_modify(|run| {
-        run.ended_unix_seconds = Some(unix_seconds());
-        match answer {
-            // Its jobs tell how far it has come.
-            Ok(Err(RequestError::Cancelled)) => return run.state = RunState::Cancelled,
-            Ok(Ok(Answer::Report(report))) if kind != RunKind::Rebalance => {
-                (run.state, run.report) = (RunState::Done, Some(report.into()));
-            }
-            Ok(Ok(Answer::Done)) if kind == RunKind::Rebalance => run.state = RunState::Done,
-            Ok(Ok(_)) => failed(run, strange()),
-            Ok(Err(error)) => failed(run, app.problem(&error)),
-            Err(_) => failed(run, stopping()),
+    going.end(match answer {
+        Ok(Err(RequestError::Cancelled)) => Ended::Cancelled,
+        Ok(Ok(Answer::Report(report))) if work != ArrayWork::Rebalance => {
+            Ended::Done(Some(report.into()))
         }
-        run.jobs.clear();
+        Ok(Ok(Answer::Done)) if work == ArrayWork::Rebalance => Ended::Done(None),
+        Ok(Ok(_)) => Ended::Failed(strange()),
+        Ok(Err(error)) => Ended::Failed(app.problem(&error)),
+        Err(_) => Ended::Failed(stopping()),
     });
 }
 
@@ -209,8 +293,8 @@ fn unix_seconds() -> u64 {
 mod tests {
     use super::*;
 
-    fn end((run, _): &(watch::Sender<Run>, Arc<AtomicBool>)) {
-        run.send_modify(|run| run.state = RunState::Done);
+    fn end(going: &Going) {
+        going.run.send_modify(|run| run.state = RunState::Done);
     }
 
     #[test]
@@ -219,8 +303,8 @@ mod tests {
         let enter = || runs.enter(RunKind::Scrub, "ada".to_owned(), RUNNING_MAX);
         let running: Vec<_> = (0..RUNNING_MAX / 2).map(|_| enter().unwrap()).collect();
         assert_eq!(enter().unwrap_err().code, Code::TooBusy);
-        let first = running[0].0.borrow().id.clone();
-        let stays = running[1].0.borrow().id.clone();
+        let first = running[0].shown().id;
+        let stays = running[1].shown().id;
         end(&running[0]);
         assert_eq!(runs.find(&first).unwrap().borrow().state, RunState::Done);
         for _ in 0..2 * KEPT_MAX {
@@ -261,17 +345,33 @@ mod tests {
     #[test]
     fn what_goes_on_can_be_cancelled_and_nothing_else() {
         let runs = Runs::default();
-        for kind in [RunKind::Scrub, RunKind::Check, RunKind::Rebalance] {
+        for kind in [RunKind::Scrub, RunKind::Check, RunKind::Rebalance, RunKind::Move] {
             let run = runs.enter(kind, "ada".to_owned(), RUNNING_MAX).unwrap();
-            let id = run.0.borrow().id.clone();
-            assert!(!run.1.load(Ordering::Relaxed));
+            let id = run.shown().id;
+            assert!(!run.is_cancelled());
             for _ in 0..2 {
                 assert_eq!(runs.cancel(&id).unwrap().state, RunState::Running, "it ends by and by");
-                assert!(run.1.load(Ordering::Relaxed));
+                assert!(run.is_cancelled());
             }
+            assert!(!runs.is_past_return(&id), "it was cancelled before");
             end(&run);
             assert_eq!(runs.cancel(&id).unwrap_err().code, Code::WrongState);
         }
         assert_eq!(runs.cancel("x-1").unwrap_err().code, Code::NoSuchRun);
+    }
+
+    #[test]
+    fn what_is_past_return_is_not_cancelled_and_what_was_not_begun_is_no_run() {
+        let runs = Runs::default();
+        let run = runs.enter(RunKind::Move, "ada".to_owned(), RUNNING_MAX).unwrap();
+        let id = run.shown().id;
+        assert!(runs.is_past_return(&id) && runs.is_past_return(&id));
+        let refused = runs.cancel(&id).unwrap_err();
+        assert_eq!(refused.code, Code::WrongState);
+        assert!(refused.detail.contains("is being handed over"), "{refused}");
+        assert!(!run.is_cancelled());
+        runs.forget(&id);
+        assert!(runs.list().is_empty());
+        assert_eq!(runs.find(&id).unwrap_err().code, Code::NoSuchRun);
     }
 }

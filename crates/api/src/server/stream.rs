@@ -81,7 +81,7 @@ struct Watched {
 /// Tells of work of these kinds until there is none.
 pub(super) fn jobs(app: Arc<App>, kinds: &[JobKind]) -> Result<Response, Problem> {
     let _place = app.follows()?;
-    let kinds = kinds.iter().map(|kind| (*kind).into()).collect();
+    let kinds = kinds.iter().filter_map(|kind| kind.of_array()).collect();
     let (progress, coming) = app.begin(Request::Watch { kinds });
     let watched = Watched { app, progress, coming, told: Told::nothing(), _place };
     Ok(events(watched, Watched::next))

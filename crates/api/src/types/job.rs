@@ -3,8 +3,6 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::same_words;
-
 /// What work does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -17,13 +15,24 @@ pub enum JobKind {
     Delete,
     /// Moves data to disks that are emptier than others.
     Rebalance,
+    /// Brings a volume to another member of the group: it is a job of its run alone.
+    Move,
 }
 
-same_words!(JobKind, array::api::JobKind: Rebuild, Scrub, Delete, Rebalance);
+impl From<array::api::JobKind> for JobKind {
+    fn from(theirs: array::api::JobKind) -> Self {
+        match theirs {
+            array::api::JobKind::Rebuild => Self::Rebuild,
+            array::api::JobKind::Scrub => Self::Scrub,
+            array::api::JobKind::Delete => Self::Delete,
+            array::api::JobKind::Rebalance => Self::Rebalance,
+        }
+    }
+}
 
 impl JobKind {
-    /// All kinds.
-    pub const ALL: [Self; 4] = [Self::Rebuild, Self::Scrub, Self::Delete, Self::Rebalance];
+    /// All kinds of what an array does in the background.
+    pub const OF_ARRAY: [Self; 4] = [Self::Rebuild, Self::Scrub, Self::Delete, Self::Rebalance];
 
     /// The word for it, as in JSON.
     #[must_use]
@@ -33,6 +42,18 @@ impl JobKind {
             Self::Scrub => "scrub",
             Self::Delete => "delete",
             Self::Rebalance => "rebalance",
+            Self::Move => "move",
+        }
+    }
+
+    /// The same as an array calls it; `None` of what no array does.
+    pub(crate) fn of_array(self) -> Option<array::api::JobKind> {
+        match self {
+            Self::Rebuild => Some(array::api::JobKind::Rebuild),
+            Self::Scrub => Some(array::api::JobKind::Scrub),
+            Self::Delete => Some(array::api::JobKind::Delete),
+            Self::Rebalance => Some(array::api::JobKind::Rebalance),
+            Self::Move => None,
         }
     }
 }

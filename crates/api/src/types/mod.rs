@@ -22,8 +22,10 @@ mod schedule;
 mod snapshot;
 mod volume;
 
+use ::group::handover::SourceSays;
 use ::group::membership::Applicant;
-use member::{Answer, JoinTicket};
+use ::group::settings::{Arrival, Departure};
+use member::{Answer, ArrivalStep, JoinTicket, Leaving, Piece, Seal};
 
 pub use access::{
     Access, ChapUser, ChapUsers, Entry, HostRecord, Login, NewPolicy, NewSecret, NumberedEntry,
@@ -58,12 +60,12 @@ pub use login::{
 };
 pub use registrations::{Registrant, Registrations};
 pub use reservations::{Registration, ReservationType, Reservations};
-pub use run::{Run, RunKind, RunState};
+pub use run::{ArrayWork, Run, RunKind, RunState};
 pub use schedule::{
     LastRun, NewSchedule, RunOutcome, Schedule, ScheduleChange, ScheduledVolume, Weekday, When,
 };
 pub use snapshot::{Clone, Extent, NewSnapshots, Snapshot, SnapshotAccess, SnapshotChange, Space};
-pub use volume::{Cache, Hosts, Level, NewVolume, Volume, VolumeChange, VolumeState};
+pub use volume::{Cache, Hosts, Level, NewVolume, Volume, VolumeChange, VolumeMove, VolumeState};
 
 /// What is made of one kind of answer.
 pub(crate) trait OfAnswer: Sized {
@@ -126,6 +128,13 @@ of_answer!(List<Pool>, Pools(all) => List(all.into_iter().map(Into::into).collec
 of_answer!(List<GroupVolume>, GroupVolumes(all) => List(all.into_iter().map(Into::into).collect()));
 of_answer!(Configuration, Configuration(all) => (*all).into());
 of_answer!(Report, Report(report) => report.into());
+of_answer!(Leaving, Leaving(leaving) => *leaving);
+of_answer!(Piece, Piece(piece) => piece);
+of_answer!(Seal, Seal(seal) => *seal);
+of_answer!(SourceSays, SourceSays(says) => says);
+of_answer!(List<Departure>, Departures(all) => List(all));
+of_answer!(ArrivalStep, Arrived(step) => step);
+of_answer!(List<Arrival>, Arrivals(all) => List(all));
 
 impl OfAnswer for Nothing {
     fn of_answer(answer: Answer) -> Option<Self> {

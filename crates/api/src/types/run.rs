@@ -6,6 +6,39 @@ use utoipa::ToSchema;
 use super::{Job, Report};
 use crate::problem::Problem;
 
+/// Long work of a whole array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArrayWork {
+    /// Reads and compares everything, in the background.
+    Scrub,
+    /// Verifies everything.
+    Check,
+    /// Spreads data over all disks.
+    Rebalance,
+}
+
+impl ArrayWork {
+    /// The word for it, as in paths.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Scrub => "scrub",
+            Self::Check => "check",
+            Self::Rebalance => "rebalance",
+        }
+    }
+}
+
+impl From<ArrayWork> for RunKind {
+    fn from(work: ArrayWork) -> Self {
+        match work {
+            ArrayWork::Scrub => Self::Scrub,
+            ArrayWork::Check => Self::Check,
+            ArrayWork::Rebalance => Self::Rebalance,
+        }
+    }
+}
+
 /// What a run does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -16,6 +49,8 @@ pub enum RunKind {
     Check,
     /// Spreads data over all disks.
     Rebalance,
+    /// Brings a volume to another member of the group.
+    Move,
 }
 
 /// How far a run has come.
@@ -39,6 +74,14 @@ pub struct Run {
     pub id: String,
     /// What it does.
     pub kind: RunKind,
+    /// The volume that a move brings to another member.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub volume: Option<String>,
+    /// The member that it is brought to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub to: Option<String>,
     /// How far it has come.
     pub state: RunState,
     /// When it was asked for.

@@ -293,3 +293,15 @@ pub struct VolumeChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached: Option<bool>,
 }
+
+/// Where a volume is to move to: the member with most room in the pool that its own is in, if nothing is named.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeMove {
+    /// To this member.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// To the member with most room in this pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+}

@@ -13,6 +13,8 @@ use member::{
     SnapshotRequest, Volume, VolumeRequest,
 };
 
+use crate::moves::Moves;
+
 /// Names of volumes, in the order in which they were made, and of schedules.
 #[derive(Default)]
 pub(crate) struct Has {
@@ -20,6 +22,8 @@ pub(crate) struct Has {
     schedules: Mutex<Vec<String>>,
     /// How many changes it was asked for.
     changes: Mutex<usize>,
+    /// Of its volumes to others, and of theirs to it.
+    pub(crate) moves: Moves,
 }
 
 impl Has {
@@ -124,6 +128,7 @@ impl Has {
             Request::Array(ArrayRequest::Jobs) => {
                 Ok(Answer::Jobs(self.names().into_iter().map(job).collect()))
             }
+            Request::Move(request) => self.moves.answer(request, &mut self.volumes()),
             Request::Connections => Ok(Answer::Connections(Vec::new())),
             _ => Err(RequestError::NoResult),
         }

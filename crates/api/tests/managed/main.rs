@@ -5,6 +5,8 @@ mod changes;
 mod has;
 mod http;
 mod lists;
+mod moves;
+mod moving;
 mod placed;
 
 use std::collections::BTreeMap;
@@ -26,6 +28,7 @@ use tempfile::TempDir;
 
 use has::Has;
 use http::{Reply, ask};
+use moves::Claims;
 
 const GIB: u64 = 1 << 30;
 
@@ -98,6 +101,7 @@ impl Node {
     fn inventory(&self) -> Inventory {
         let listed = |name: String| ListedVolume {
             iqn: format!("iqn.2026-11.dev.drystone:{}:{name}", self.number.0),
+            serial: String::new(),
             name,
             size_bytes: GIB,
             is_online: true,
@@ -133,6 +137,11 @@ impl Group {
                 node
             })
             .collect();
+        let members: Vec<_> = nodes.iter().map(|node| (node.name, node.number)).collect();
+        let claims = Claims::default();
+        for node in &nodes {
+            node.has.moves.join(node.number, &members, &claims);
+        }
         let mut group = Self { authority, nodes, roll: Roll::default() };
         group.hear();
         for node in &group.nodes {

@@ -83,6 +83,7 @@ fn in_one(lab: &Lab) -> Served {
                 volume: ListedVolume {
                     name: "a".to_owned(),
                     iqn: "iqn.2026-11.dev.drystone:01:a".to_owned(),
+                    serial: String::new(),
                     size_bytes: 1 << 30,
                     is_online: true,
                     shown: Shown::Everybody,

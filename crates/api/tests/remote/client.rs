@@ -5,7 +5,7 @@ use std::fs;
 use api::client::{Client, ClientError, Remote, Trust};
 use api::problem::Code;
 use api::server::Identity;
-use api::types::RunKind;
+use api::types::ArrayWork;
 use group::accounts::Role;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
@@ -139,7 +139,7 @@ fn refusals_are_the_sentences_of_the_member_and_a_silent_port_has_its_own() {
     assert_eq!(problem.code, Code::Forbidden);
     assert!(problem.detail.contains("token 'operator' has operator"), "{}", problem.detail);
     // A run is followed over TLS; the member does nothing.
-    let failed = operator.run(RunKind::Scrub, |_| {}, &mut |_| {}).unwrap_err();
+    let failed = operator.run(ArrayWork::Scrub, |_| {}, &mut |_| {}).unwrap_err();
     assert_eq!(failed.to_string(), "the work ended without a result");
     let shown = operator.interface().unwrap();
     assert_eq!(shown.addresses, [served.address.to_string()]);

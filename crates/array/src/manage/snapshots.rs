@@ -29,12 +29,35 @@ impl Array {
         &self,
         volumes: &[(&str, Option<&str>)],
     ) -> Result<Vec<SnapshotInfo>, ArrayError> {
+        self.take(volumes, self.core.env.unix_seconds()).await
+    }
+
+    /// Takes a snapshot that says of itself that it was taken then, in seconds since 1970 (UTC): that of a volume which
+    /// is a copy of another one, and has by now what the other one had at that time.
+    ///
+    /// # Errors
+    /// What is wrong with a name; then it is not taken.
+    pub async fn snapshot_at(
+        &self,
+        volume: &str,
+        name: &str,
+        unix_seconds: u64,
+    ) -> Result<SnapshotInfo, ArrayError> {
+        let mut taken = self.take(&[(volume, Some(name))], unix_seconds).await?;
+        debug_assert_eq!(taken.len(), 1, "there is one for each volume");
+        Ok(taken.swap_remove(0))
+    }
+
+    async fn take(
+        &self,
+        volumes: &[(&str, Option<&str>)],
+        unix_seconds: u64,
+    ) -> Result<Vec<SnapshotInfo>, ArrayError> {
         for name in volumes.iter().filter_map(|(_, name)| *name) {
             check_name(name)?;
         }
-        let now = self.core.env.unix_seconds();
         let (ticket, infos) = loop {
-            match self.core.try_snapshot(volumes, now)? {
+            match self.core.try_snapshot(volumes, unix_seconds)? {
                 Some(taken) => break taken,
                 None => {
                     self.core.work.ring();

@@ -84,6 +84,38 @@ fn snapshots_wait_in_the_journal_and_survive_there() {
     });
 }
 
+/// Also from the journal alone, and as a tree of its own: the first start repeats its record, the second reads its table.
+#[test]
+fn a_snapshot_of_a_copy_has_the_time_of_what_was_copied() {
+    run(async {
+        let (shelf, array) = with_volume(Level::Raid10).await;
+        let volume = array.device("v").unwrap();
+        let (old, new) = (bytes(8192, 1), bytes(8192, 2));
+        write(&volume, 0, &old).await;
+        let taken = array.snapshot_at("v", "monday", 1_000_000_007).await.expect("it is taken");
+        assert_eq!((taken.name.as_str(), taken.created_unix_seconds), ("monday", 1_000_000_007));
+        write(&volume, 0, &new).await;
+        take(&array, "now").await;
+        let twice = array.snapshot_at("v", "monday", 5).await;
+        assert!(matches!(twice, Err(ArrayError::SnapshotExists { .. })), "{twice:?}");
+        let badly_named = array.snapshot_at("v", "a name", 5).await;
+        assert!(matches!(badly_named, Err(ArrayError::BadName(_))), "{badly_named:?}");
+        drop((volume, array));
+        for _ in 0..2 {
+            let array = shelf.open().await;
+            let all = array.snapshots("v").unwrap();
+            let times = all.iter().map(|s| (s.name.as_str(), s.created_unix_seconds));
+            let times: Vec<_> = times.collect();
+            assert_eq!((times.len(), times[0]), (2, ("monday", 1_000_000_007)));
+            assert!(times[1].1 > 1_700_000_000, "the clock has not gone back: {times:?}");
+            let monday = array.snapshot_device("v", "monday").unwrap();
+            assert_eq!(read(&monday, 0, old.len()).await, old);
+            drop(monday);
+            array.close().await.unwrap();
+        }
+    });
+}
+
 #[test]
 fn clones_and_rollback_begin_with_what_the_snapshot_holds() {
     run(async {

@@ -62,6 +62,7 @@ impl Advised for GroupError {
             | Self::Files { .. }
             | Self::Leaving
             | Self::StoreSilent { .. }
+            | Self::StoreSlow { .. }
             | Self::Settings(_)
             | Self::Admission(_) => return None,
         })

@@ -120,6 +120,31 @@ pub(crate) enum MemberCommand {
         asked: MemberArgs,
     },
 
+    /// Move all volumes of a member to others, before it is removed or its server is worked on.
+    ///
+    /// Each goes to the member with most room, one after the other, while hosts use it: see 'drystone volume move'. What
+    /// stays is listed with the reason. New volumes can still be made there meanwhile.
+    #[command(
+        after_long_help = "Examples:\n  drystone member vacate right\n  drystone member vacate right --pool fast --yes\n  drystone member vacate right && drystone member remove right"
+    )]
+    Vacate {
+        /// The member.
+        #[arg(value_name = "NAME")]
+        name: String,
+
+        /// The pool whose members get them [default: that of the member].
+        #[arg(long, value_name = "POOL")]
+        pool: Option<String>,
+
+        /// Whether to ask.
+        #[command(flatten)]
+        confirm: Confirm,
+
+        /// Which member is asked, and how to print.
+        #[command(flatten)]
+        asked: MemberArgs,
+    },
+
     /// Remove a member from the group, also one that is gone for good, while the store of the group answers.
     ///
     /// It keeps its array and its volumes and serves them alone; where it is away, it hears of that when it is

@@ -248,7 +248,7 @@ pub(crate) enum Command {
     #[command(after_long_help = array::EXAMPLES)]
     Array(array::ArrayArgs),
 
-    /// Show the scrubs, checks and rebalancings of a running member, and cancel one.
+    /// Show the scrubs, checks, rebalancings and moves of volumes of a running member, and cancel one.
     #[command(after_long_help = run::EXAMPLES)]
     Run(run::RunArgs),
 

@@ -167,6 +167,32 @@ pub(crate) enum VolumeCommand {
         confirm: Confirm,
     },
 
+    /// Move a volume to another member of the group, while hosts use it.
+    ///
+    /// It is copied with its snapshots while hosts go on. At the end their sessions are ended: they log in again, are sent
+    /// to the other member, and find the same disk there, with its iSCSI name, its serial number, what they have reserved
+    /// and who may use it. Until then the move can be cancelled, and whatever fails leaves the volume where it is.
+    #[command(
+        after_long_help = "Examples:\n  drystone volume move vm1 --to right\n  drystone volume move vm1 --pool fast\n  drystone volume move vm1\n          To the member with most room in the pool of its own"
+    )]
+    Move {
+        /// Its name.
+        #[arg(value_name = "NAME")]
+        name: String,
+
+        /// The member that it goes to.
+        #[arg(long, value_name = "MEMBER", conflicts_with = "pool")]
+        to: Option<String>,
+
+        /// The pool whose member with most room it goes to.
+        #[arg(long, value_name = "POOL")]
+        pool: Option<String>,
+
+        /// Whether to wait.
+        #[command(flatten)]
+        follow: Follow,
+    },
+
     /// Take a volume out of the recycle bin; it is offline.
     #[command(
         after_long_help = "Examples:\n  drystone volume undelete vm1 && drystone volume online vm1"

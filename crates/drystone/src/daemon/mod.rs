@@ -27,6 +27,9 @@ pub(crate) fn run(
         MemberCommand::Check { file, json } => check::run(&file.config, json),
         MemberCommand::Join(args) => manage::members::join(args),
         MemberCommand::List(args) => manage::members::list(&args),
+        MemberCommand::Vacate { name, pool, confirm, asked } => {
+            manage::moving::vacate(&name, pool.as_deref(), &confirm, &asked)
+        }
         MemberCommand::Move { name, pool, asked } => manage::members::move_to(&name, &pool, &asked),
         MemberCommand::Remove { name, confirm, asked } => {
             manage::members::remove(&name, &confirm, &asked)

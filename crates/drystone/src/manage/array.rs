@@ -13,7 +13,7 @@ use ::array::OpenOptions;
 use anyhow::{Context, anyhow, bail};
 use api::client::{Client, ClientError};
 use api::types::{
-    Array, ArrayChange, Disk, DiskState, Job, JobKind, Report, RunKind, Volume, VolumeState,
+    Array, ArrayChange, ArrayWork, Disk, DiskState, Job, JobKind, Report, Volume, VolumeState,
 };
 use member::memory::CacheMemory;
 use member::opening::{self, StartError, disks};
@@ -32,9 +32,9 @@ pub(crate) fn array(args: ArrayArgs) -> Result<(), Failure> {
 fn carry_out(desk: &Desk, command: ArrayCommand) -> anyhow::Result<()> {
     match command {
         ArrayCommand::Show => show(desk, "", |member| member.array()),
-        ArrayCommand::Scrub => verify(desk, RunKind::Scrub),
+        ArrayCommand::Scrub => verify(desk, ArrayWork::Scrub),
         ArrayCommand::Rebalance => {
-            run::follow(desk, RunKind::Rebalance)?;
+            run::follow(desk, ArrayWork::Rebalance)?;
             desk.done("the data is spread over all disks")
         }
         ArrayCommand::RebuildStatus { wait } => {
@@ -56,7 +56,7 @@ fn carry_out(desk: &Desk, command: ArrayCommand) -> anyhow::Result<()> {
             let note = if args.cache_memory.is_some() { UNTIL_IT_STOPS } else { "" };
             show(desk, note, |member| member.change_array(&change))
         }
-        ArrayCommand::Check { disks } if disks.is_empty() => verify(desk, RunKind::Check),
+        ArrayCommand::Check { disks } if disks.is_empty() => verify(desk, ArrayWork::Check),
         ArrayCommand::Check { disks } => judge(desk, &check_disks(&disks)?),
     }
 }
@@ -103,8 +103,8 @@ pub(super) fn cache_line(cache: &api::types::CacheMemory) -> Option<String> {
 }
 
 /// Has everything read by the member, and says what was found.
-fn verify(desk: &Desk, kind: RunKind) -> anyhow::Result<()> {
-    let report = run::follow(desk, kind)?.report;
+fn verify(desk: &Desk, work: ArrayWork) -> anyhow::Result<()> {
+    let report = run::follow(desk, work)?.report;
     let report = report.context("the member says that it is done, and not what it found")?;
     let disks = desk.ask(|member| member.disks())?;
     judge(desk, &with_disks(report, &disks))

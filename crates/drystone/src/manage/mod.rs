@@ -12,6 +12,7 @@ pub(crate) mod group;
 pub(crate) mod interface;
 pub(crate) mod logins;
 pub(crate) mod members;
+pub(crate) mod moving;
 pub(crate) mod notify;
 mod password;
 pub(crate) mod pools;
@@ -48,7 +49,11 @@ struct Desk {
 
 impl Desk {
     fn new(args: &MemberArgs) -> anyhow::Result<Desk> {
-        let on_member = args.on_member.clone();
+        Self::on(args, args.on_member.clone())
+    }
+
+    /// For what this member is to do.
+    fn on(args: &MemberArgs, on_member: Option<String>) -> anyhow::Result<Desk> {
         let client = server::client(args)?.on(on_member.clone());
         if let Some(name) = &on_member {
             check_is_carried(&client, name)?;

@@ -7,7 +7,7 @@ use crate::print::table::Column::{Number, Text};
 use crate::print::table::table;
 use crate::print::units;
 use anyhow::{anyhow, bail};
-use api::types::{Run, RunKind, RunState};
+use api::types::{ArrayWork, Run, RunKind, RunState};
 use std::io::{self, IsTerminal, Write};
 
 /// Does what the command line says.
@@ -23,9 +23,9 @@ pub(crate) fn run(args: RunArgs) -> Result<(), Failure> {
 }
 
 /// Has long work done and waits for its end, which may be that somebody else has cancelled it.
-pub(super) fn follow(desk: &Desk, kind: RunKind) -> anyhow::Result<Run> {
+pub(super) fn follow(desk: &Desk, work: ArrayWork) -> anyhow::Result<Run> {
     let ended = desk.follow(|member, progress| {
-        member.run(kind, |run| tell_begun(run, desk.on_member.as_deref()), progress)
+        member.run(work, |run| tell_begun(run, desk.on_member.as_deref()), progress)
     })?;
     match ended.state {
         RunState::Cancelled => bail!("{}", how_far(&ended)),
@@ -34,7 +34,7 @@ pub(super) fn follow(desk: &Desk, kind: RunKind) -> anyhow::Result<Run> {
 }
 
 /// Who looks at it may want to stop: says what that does.
-fn tell_begun(run: &Run, on_member: Option<&str>) {
+pub(super) fn tell_begun(run: &Run, on_member: Option<&str>) {
     if io::stderr().is_terminal() {
         let (what, id) = (word(run.kind), &run.id);
         let on = on_member.map_or_else(String::new, |name| format!(" --on {name}"));
@@ -80,11 +80,13 @@ fn only_one(runs: Vec<Run>) -> anyhow::Result<String> {
 }
 
 /// What became of a run that was cancelled.
-fn how_far(run: &Run) -> String {
+pub(super) fn how_far(run: &Run) -> String {
     let sum = |bytes: fn(&api::types::Job) -> u64| run.jobs.iter().map(bytes).sum::<u64>();
     let (done, total) = (sum(|job| job.done_bytes), sum(|job| job.total_bytes));
     let far = match total {
-        0 if run.kind == RunKind::Rebalance => "before it had moved any data".to_owned(),
+        0 if matches!(run.kind, RunKind::Rebalance | RunKind::Move) => {
+            "before it had moved any data".to_owned()
+        }
         0 => "before it had read any data".to_owned(),
         _ => format!("after {} of {}", units::bytes(done), units::bytes(total)),
     };
@@ -96,6 +98,7 @@ fn word(kind: RunKind) -> &'static str {
         RunKind::Scrub => "scrub",
         RunKind::Check => "check",
         RunKind::Rebalance => "rebalancing",
+        RunKind::Move => "move",
     }
 }
 
@@ -140,6 +143,8 @@ mod tests {
         Run {
             id: id.into(),
             kind,
+            volume: None,
+            to: None,
             state,
             begun_unix_seconds,
             ended_unix_seconds,

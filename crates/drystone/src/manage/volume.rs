@@ -1,8 +1,10 @@
 //! `drystone volume`.
 
+use super::moving::{self, Where};
 use super::{Desk, access, confirm::confirm, reservations};
 use crate::Failure;
 use crate::advice::access::{for_nobody, write_protected};
+use crate::cli::manage::{Confirm, Follow};
 use crate::cli::volume::{CacheWord, CreateArgs, Switch, VolumeArgs, VolumeCommand};
 use crate::print::details::details;
 use crate::print::table::Column::{Number, Text};
@@ -80,22 +82,30 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
                 "'{name}' is in the recycle bin: 'drystone volume undelete {name}' brings it back, until the space is needed"
             ))
         }
+        VolumeCommand::Move { name, to, pool, follow } => {
+            let to = Where { member: to.as_deref(), pool: pool.as_deref() };
+            moving::volume(desk, &name, to, &follow)
+        }
         VolumeCommand::Undelete { name } => show(desk, |member| member.undelete_volume(&name)),
         VolumeCommand::Purge { name, confirm: asked, follow } => {
-            if state_of(desk, &name)? != VolumeState::Deleted {
-                bail!(
-                    "'{name}' is not in the recycle bin: delete it first ('drystone volume delete {name}')"
-                );
-            }
-            confirm(&asked, &format!("Give up '{name}' and its snapshots for good?"))?;
-            desk.ask(|member| member.purge_volume(&name))?;
-            if !follow.no_wait {
-                desk.where_it_was_done()
-                    .wait_after(&format!("'{name}' is gone"), &[JobKind::Delete])?;
-            }
-            desk.done(&format!("'{name}' is gone"))
+            purge(desk, &name, &asked, &follow)
         }
     }
+}
+
+/// Gives up what is in the recycle bin, and waits until its space is back.
+fn purge(desk: &Desk, name: &str, asked: &Confirm, follow: &Follow) -> anyhow::Result<()> {
+    if state_of(desk, name)? != VolumeState::Deleted {
+        bail!(
+            "'{name}' is not in the recycle bin: delete it first ('drystone volume delete {name}')"
+        );
+    }
+    confirm(asked, &format!("Give up '{name}' and its snapshots for good?"))?;
+    desk.ask(|member| member.purge_volume(name))?;
+    if !follow.no_wait {
+        desk.where_it_was_done().wait_after(&format!("'{name}' is gone"), &[JobKind::Delete])?;
+    }
+    desk.done(&format!("'{name}' is gone"))
 }
 
 /// Asks for something that ends with a volume, and shows that.

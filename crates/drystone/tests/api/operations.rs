@@ -464,7 +464,7 @@ fn work(tour: &mut Tour<'_>) {
         let is_well = ended["report"]["problems"] == json!([]);
         assert!(is_well || kind == "rebalance" && ended["report"].is_null(), "{ended}");
     }
-    assert_eq!(tour.call("GET", "/v1/runs", None, 200).json().as_array().map(Vec::len), Some(3));
+    assert_eq!(tour.call("GET", "/v1/runs", None, 200).json().as_array().map(Vec::len), Some(4));
     tour.refused("GET", "/v1/runs/7", None, 404, "no-such-run");
     tour.refused("POST", "/v1/runs/7/cancel", None, 404, "no-such-run");
     cancel(tour);
@@ -551,6 +551,7 @@ fn group(tour: &mut Tour<'_>) {
     tour.refused("POST", "/v1/pools", Some(json!({"name": "ssd"})), 404, "no-group");
     tour.refused("PATCH", "/v1/members/san1", Some(json!({"pool": "ssd"})), 404, "no-group");
     tour.refused("POST", "/v1/group/share", None, 404, "no-group");
+    tour.refused("POST", "/v1/volumes/a/move", None, 404, "no-group");
     let new = |name: &str, listen: String| {
         Some(json!({"name": name, "member": "san1", "listen": listen}))
     };
@@ -581,6 +582,7 @@ fn group(tour: &mut Tour<'_>) {
     for path in ["/v1/members/san2", "/v1/members", "/v1/group/volumes"] {
         soon(tour, path);
     }
+    moves(tour);
     tour.refused("GET", "/v1/members/san3", None, 404, "no-such-member");
     tour.refused("DELETE", "/v1/members/san3", None, 404, "no-such-member");
     tour.refused("DELETE", "/v1/group", None, 409, "wrong-state");
@@ -589,6 +591,41 @@ fn group(tour: &mut Tour<'_>) {
     tour.call("DELETE", "/v1/group", None, 204);
     tour.refused("GET", "/v1/group", None, 404, "no-group");
     second.stop();
+}
+
+/// A volume goes to the other member of a group.
+fn moves(tour: &mut Tour<'_>) {
+    let (socket, path) = (tour.member.home.socket(), "/v1/volumes/goes/move");
+    let new = json!({"name": "goes", "size_bytes": 16 << 20, "raid": "raid1"});
+    let here = ["drystone-member: @here"];
+    let made = http::ask(&socket, "POST", "/v1/volumes", &here, Some(&new));
+    assert_eq!(made.status, 201, "{}", made.text());
+    let to = |member: &str| Some(json!({"to": member}));
+    tour.refused("POST", path, to("san1"), 409, "wrong-state");
+    tour.refused("POST", path, to("san3"), 404, "no-such-member");
+    let both = json!({"to": "san2", "pool": "default"});
+    tour.refused("POST", path, Some(both), 422, "invalid");
+    tour.refused("POST", "/v1/volumes/nothing/move", None, 404, "no-such-volume");
+    // As soon as the member has heard that the other one is there, and shares the settings of the group.
+    let end = Instant::now() + Duration::from_secs(20);
+    let begun = loop {
+        let reply = http::ask(&socket, "POST", path, &[], to("san2").as_ref());
+        tour.document.check("POST", path, &reply);
+        if reply.status == 202 {
+            break reply;
+        }
+        assert!(Instant::now() < end, "{}", reply.text());
+        thread::sleep(Duration::from_millis(100));
+    };
+    let run = begun.json();
+    assert_eq!((&run["kind"], &run["volume"]), (&json!("move"), &json!("goes")));
+    assert_eq!(run["to"], "san2");
+    let place = begun.header("location").expect("a place").to_owned();
+    let stream = tour.call("GET", &format!("{place}/stream"), None, 200);
+    let (last, ended) = events(&stream).pop().expect("an end");
+    assert_eq!((last.as_str(), &ended["state"]), ("done", &json!("done")), "{ended}");
+    let shown = tour.call("GET", "/v1/volumes/goes", None, 200).json();
+    assert_eq!(shown["member"], "san2");
 }
 
 /// Pools of the one member of a group, and the settings that it shares with nobody.

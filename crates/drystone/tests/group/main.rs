@@ -2,14 +2,22 @@
 //! etcd that they run themselves.
 
 mod as_one;
+mod busy;
 #[path = "../common/mod.rs"]
 mod common;
+mod cut_off;
 #[path = "../crash/host.rs"]
 #[allow(dead_code, reason = "the crash tests use more of it")]
 mod host;
 mod joining;
 mod leaving;
+#[path = "../crash/ledger.rs"]
+mod ledger;
+#[path = "../crash/load.rs"]
+#[allow(dead_code, reason = "the crash tests use more of it")]
+mod load;
 mod losses;
+mod moving;
 mod redirects;
 mod settings;
 mod sites;

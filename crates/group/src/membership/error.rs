@@ -178,6 +178,12 @@ pub enum MembershipError {
         /// The member.
         member_name: String,
     },
+    /// A volume is to stay where it is, and its name is neither that member's nor was given away by the move.
+    #[error(
+        "the name '{0}' is not this member's in the group, and the move of its volume has not given it away: see with \
+         'drystone volume list' which member has it"
+    )]
+    NameNotHeld(String),
     /// Who wants to delete the group is not alone in it.
     #[error("the group has {} beside this one: remove those first", counted(*.0 as u64, "member"))]
     NotAlone(usize),

@@ -10,14 +10,16 @@
 //! What a member says of itself, that it is alive and what it serves, goes beside that: only the member writes it, and
 //! only while its record is there. Who was removed does not come back by a request that was under way.
 //!
-//! Two things are built on it: names of volumes, each of which one member [claims](Membership::claim_names), and
-//! [where a new volume is made](place).
+//! Three things are built on it: names of volumes, each of which one member [claims](Membership::claim_names),
+//! [where a new volume is made](place), and volumes that [move](Membership::hand_over) to another member.
 
 mod applicant;
 mod change;
 mod error;
 mod group_id;
 mod guard;
+mod handing;
+mod move_id;
 mod names;
 mod placement;
 mod record;
@@ -42,6 +44,8 @@ pub use applicant::{Applicant, PORT_MAX, PORTS, check_name, check_place};
 pub use error::MembershipError;
 pub use group_id::{GroupId, GroupIdError};
 pub use guard::Guard;
+pub use handing::{HandOver, Holder};
+pub use move_id::{MoveId, MoveIdError};
 pub use names::folded;
 pub use placement::{PlacementError, Wanted, place};
 pub use record::{About, Inventory, JoinToken, ListedVolume, MemberRecord, NamesUsed, Pool, Shown};

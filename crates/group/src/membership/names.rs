@@ -16,7 +16,8 @@
 //! ```
 //!
 //! A claim does not end with its member, which may be gone for good: whoever wants the name takes it over. Numbers of
-//! members are given once, so who is no member will be none again. Claims end with the group.
+//! members are given once, so who is no member will be none again. Claims end with the group. How a claim passes from
+//! one member to another, with its volume, is in `handing.rs`.
 //!
 //! Each claim is written, also one of a name that the member has already: what it has asked to be released before, and
 //! what comes late to the store, finds another revision and leaves it.
@@ -30,7 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::{FAILURES_MAX, TRIES};
 use super::roll::{NAMES, member_key};
-use super::{MemberRecord, Membership, MembershipError};
+use super::{MemberRecord, Membership, MembershipError, MoveId};
 use crate::mutants::{self, Mutant};
 use crate::ownership::MemberId;
 use crate::record::{Setting, SettingError};
@@ -61,6 +62,9 @@ pub(super) struct NameClaim {
     pub(super) member: MemberId,
     /// As that member writes it.
     pub(super) name: String,
+    /// The move that has brought it there, for as long as that member has it: the source may look late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) moved: Option<MoveId>,
 }
 
 impl Setting for NameClaim {
@@ -199,7 +203,10 @@ impl Membership {
     }
 
     /// What is known of a member, if it is one.
-    async fn record_of(&self, member: MemberId) -> Result<Option<MemberRecord>, MembershipError> {
+    pub(super) async fn record_of(
+        &self,
+        member: MemberId,
+    ) -> Result<Option<MemberRecord>, MembershipError> {
         let found = self.store.range(Selection::key(member_key(member))).await?;
         Ok(found.kvs.first().map(|kv| MemberRecord::decode(&kv.value)).transpose()?)
     }
@@ -285,12 +292,19 @@ fn plan(member: MemberId, wanted: &[(String, &String)], found: &Found) -> Plan {
         if own.is_none() {
             plan.new.insert((*name).clone());
         }
-        let claim = NameClaim { member, name: (*name).clone() };
+        let moved = own.and_then(|claim| claim.moved.clone());
+        let claim = NameClaim { member, name: (*name).clone(), moved };
         plan.puts.push(Op::put(key.as_str(), claim.encode()));
     }
     debug_assert!(plan.new.len() <= plan.puts.len(), "what is new is written");
     plan.compares.extend(found.gone.iter().map(|gone| Compare::absent(member_key(*gone))));
     plan
+}
+
+/// This is one of the members.
+pub(super) fn is_member(member: MemberId) -> Compare {
+    let (key, order) = (member_key(member).into(), Order::Greater);
+    Compare { key, order, property: Property::Create(0) }
 }
 
 /// What is planned if all is as it was found; else what there is now is read, in the same moment.
@@ -300,13 +314,8 @@ fn transaction(
     found: Vec<Compare>,
     then: Vec<Op>,
 ) -> Transaction {
-    let is_member = Compare {
-        key: member_key(member).into(),
-        order: Order::Greater,
-        property: Property::Create(0),
-    };
     let mut compares = if mutants::is(Mutant::NameTwice) { Vec::new() } else { found };
-    compares.push(is_member);
+    compares.push(is_member(member));
     let keys = wanted.iter().map(|(key, _)| key.as_str());
     let look = keys.map(|key| Op::Range(Selection::key(key)));
     let me = Op::Range(Selection::key(member_key(member)));

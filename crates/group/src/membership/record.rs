@@ -120,6 +120,10 @@ pub struct Inventory {
     /// What it is set to for people and hosts is what the group is set to.
     #[serde(default)]
     pub shares: bool,
+    /// The targets that it has handed over to other members, as long as it is not sure that all have heard of it: hosts
+    /// that ask for one are to ask again, until a member lists it.
+    #[serde(default)]
+    pub leaving: Vec<String>,
 }
 
 impl Setting for Inventory {
@@ -159,6 +163,9 @@ pub struct ListedVolume {
     pub name: String,
     /// The name of its target.
     pub iqn: String,
+    /// Its serial number: a volume that moves has the same on both members. Members of earlier versions tell none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub serial: String,
     /// Its size.
     pub size_bytes: u64,
     /// Hosts can use it.

@@ -18,6 +18,7 @@ mod intents;
 mod logins;
 mod merge;
 mod mirror;
+mod moves;
 mod room;
 mod schedules;
 mod shared;
@@ -37,6 +38,7 @@ use crate::schedules::ScheduleError;
 use crate::secrets::{Key, KeyError, Secret, Vault};
 use crate::store::{Compare, Op, Range, Revision, Selection, Store, StoreError, Transaction};
 use crate::words::counted;
+use moves::{adopted_key, departure_key};
 use state::{GUARD, MUTUAL, policy_key, user_key, volume_key};
 
 pub use batch::{AccountStep, Batch, ListChange, MutualChange, ScheduleStep, VolumeStep};
@@ -48,6 +50,7 @@ pub use identity::Identity;
 pub use intents::{Intent, Intents};
 pub use logins::AccountChange;
 pub use merge::{Bringing, Conflict, Merged};
+pub use moves::{Adopted, AdoptedVolumes, Arrival, Arrivals, Departure, Departures, Stage};
 pub use room::{GROUP_BYTES_MAX, SETTINGS_BYTES_MAX};
 pub use shared::{Shared, lets_in};
 pub use state::{GUARD as GUARD_KEY, Known, Mutual, NotThere, Rule, State, VolumeSettings};
@@ -125,6 +128,9 @@ pub enum SettingsError {
         /// Which policies.
         policies: Vec<String>,
     },
+    /// A volume is to leave that leaves by another move, or has left.
+    #[error("volume '{0}' moves to another member already: wait until that move has ended")]
+    LeavesAlready(String),
     /// They would take more than they may.
     #[error(
         "there is no room for more settings: they take {} of {}, and this takes {wanted_bytes} bytes more; delete access \
@@ -360,9 +366,12 @@ impl Settings {
         loop {
             let count = self
                 .change(|state| {
-                    let gone = state.volumes.keys().filter(|volume| !is_there(**volume));
-                    let delete = |volume: &u32| Op::Delete(Selection::key(volume_key(*volume)));
-                    let ops: Vec<Op> = gone.take(FORGOTTEN_AT_ONCE).map(delete).collect();
+                    let gone = |volume: &&u32| !is_there(**volume);
+                    let set = state.volumes.keys().filter(gone).map(|it| volume_key(*it));
+                    let known = state.adopted.keys().filter(gone).map(|it| adopted_key(*it));
+                    let left = state.departures.keys().filter(gone).map(|it| departure_key(*it));
+                    let keys = set.chain(known).chain(left).take(FORGOTTEN_AT_ONCE);
+                    let ops: Vec<Op> = keys.map(|key| Op::Delete(Selection::key(key))).collect();
                     let count = ops.len();
                     Ok((ops, count))
                 })

@@ -13,6 +13,7 @@
 //! | `destinations/` and a name | a [`Destination`] |
 //! | `identity` | what hosts know the array by ([`Identity`]) |
 //! | `intents/` and the name of a volume | what it is to become that is being made ([`Intent`]) |
+//! | `departures/`, `arrivals/`, `adopted/` | volumes that move ([`moves`](super::moves)) |
 //!
 //! What units of targets keep lies beside them ([`units`](super::units)).
 
@@ -21,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use iscsi::chap::{ChapPolicy, Credentials, CredentialsError};
 use serde::{Deserialize, Serialize};
 
+use super::moves::{ADOPTED, ARRIVALS, AdoptedVolumes, Arrivals, DEPARTURES, Departures};
 use super::{Identity, Intent, Intents, SettingsError};
 use crate::access::{AccessList, Entry, Policies, Policy, Record};
 use crate::accounts::{Account, Logins, Token, Written};
@@ -47,7 +49,7 @@ pub(super) const IDENTITY: &str = "identity";
 const INTENTS: &str = "intents/";
 
 /// How the keys of settings begin. No key begins as two of them do.
-pub(super) const PREFIXES: [&str; 10] = [
+pub(super) const PREFIXES: [&str; 13] = [
     GUARD,
     VOLUMES,
     POLICIES,
@@ -58,6 +60,9 @@ pub(super) const PREFIXES: [&str; 10] = [
     DESTINATIONS,
     IDENTITY,
     INTENTS,
+    DEPARTURES,
+    ARRIVALS,
+    ADOPTED,
 ];
 
 pub(super) fn volume_key(volume: u32) -> String {
@@ -190,6 +195,12 @@ pub struct State {
     pub identity: Identity,
     /// What volumes are to become that are being made, by name.
     pub intents: Intents,
+    /// Volumes that leave.
+    pub departures: Departures,
+    /// Volumes that have come.
+    pub arrivals: Arrivals,
+    /// What hosts know volumes by that were made elsewhere.
+    pub adopted: AdoptedVolumes,
     /// What each key takes with its value, in bytes.
     pub(super) sizes: BTreeMap<Vec<u8>, u64>,
     /// What cannot be read, beside volumes and what they are to become, by its key.
@@ -211,6 +222,8 @@ impl State {
                 }
             } else if let Some(name) = key.strip_prefix(INTENTS) {
                 state.intents.insert(name.to_owned(), Intent::decode(&kv.value));
+            } else if state.take_move(key, kv) {
+                // It is of one volume, or of one move.
             } else if let Err(error) = state.take(key, kv) {
                 state.unreadable.insert(key.to_owned(), error);
             }
@@ -232,6 +245,9 @@ impl State {
             && self.destinations.is_empty()
             && self.identity == Identity::default()
             && self.intents.is_empty()
+            && self.departures.is_empty()
+            && self.arrivals.is_empty()
+            && self.adopted.is_empty()
             && self.unreadable.is_empty()
     }
 

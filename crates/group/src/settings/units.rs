@@ -137,6 +137,11 @@ impl Settings {
     }
 }
 
+/// What is to be written so that these are kept.
+pub(super) fn puts(units: &Units) -> impl Iterator<Item = Op> {
+    units.iter().map(|(key, image)| Op::put(key.place(), encode(image.as_deref())))
+}
+
 fn encode(image: Option<&[u8]>) -> Vec<u8> {
     match image {
         None => vec![NOTHING],

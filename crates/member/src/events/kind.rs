@@ -113,6 +113,10 @@ kinds! {
     TargetSaid = "target_said", Warning;
     /// The making of a volume was cut off, and it is complete now.
     VolumeCompleted = "volume_completed", Warning;
+    /// A volume has moved from one member of the group to another.
+    VolumeMoved = "volume_moved", Info;
+    /// A move of a volume was given up: it stays where it was.
+    VolumeMoveGivenUp = "volume_move_given_up", Warning;
     /// The settings on the array cannot be read.
     SettingsUnavailable = "settings_unavailable", Critical;
     /// They can be again.
@@ -252,6 +256,8 @@ impl Kind {
                 | Self::NotManagedOverTls
                 | Self::NameTwice
                 | Self::VolumeNameTwice
+                | Self::VolumeMoved
+                | Self::VolumeMoveGivenUp
                 | Self::SettingsDiffer
                 | Self::SettingsNotShared
                 | Self::MembersNotAnswered

@@ -57,6 +57,12 @@ pub enum GroupError {
         "names of volumes are promised by the group's store, which does not answer: {0}; what is there goes on"
     )]
     NamesNotPromised(String),
+    /// The store of the group takes too long.
+    #[error("the store of the group has not answered within {seconds} s: try again when it does")]
+    StoreSlow {
+        /// How long it was waited for.
+        seconds: u64,
+    },
     /// The member was removed.
     #[error("this member was removed from its group and is leaving it")]
     Leaving,

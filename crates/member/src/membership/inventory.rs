@@ -6,8 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use group::access::Object;
-use group::membership::{Inventory, Roll, Shown};
+use group::membership::{Inventory, ListedVolume, Roll, Shown};
 use group::ownership::MemberId;
+use group::settings::{Departure, Stage};
 
 /// The targets of others by their normalised names.
 pub(crate) type Elsewhere = BTreeMap<String, TargetElsewhere>;
@@ -31,6 +32,16 @@ impl TargetElsewhere {
         self.inventory.portal_group
     }
 
+    /// Whether hosts can use it there, as far as its member has said.
+    fn is_online(&self) -> bool {
+        let volume = self.volume.and_then(|at| self.inventory.volumes.get(at));
+        match self.object {
+            Object::Volume => volume.is_some_and(|volume| volume.is_online),
+            // Those that are not are not listed.
+            Object::Snapshot => true,
+        }
+    }
+
     /// Whom discovery may tell of it. A list names policies and CHAP users of its member, which are those of this one
     /// only if that member's settings are the group's.
     pub(crate) fn shown(&self) -> &Shown {
@@ -47,54 +58,101 @@ impl TargetElsewhere {
 /// Targets that two members list, by their normalised names, and the names of two of those members.
 pub(super) type Twice = BTreeMap<String, [String; 2]>;
 
-/// The targets that a member lists, with the places of their volumes in what it serves. The name of a snapshot's target
-/// is that of its volume, a colon, and what tells it from others; no other colon is behind the volume's.
-fn listed(inventory: &Inventory) -> impl Iterator<Item = (String, Object, Option<usize>)> {
-    // As iSCSI compares names (RFC 3722).
-    let normalised = |iqn: &String| iqn.to_ascii_lowercase();
-    let volumes = inventory.volumes.iter().map(move |volume| normalised(&volume.iqn));
+/// A target that a member lists.
+struct Listed {
+    /// Its normalised name.
+    iqn: String,
+    object: Object,
+    /// Where its volume stands in what the member serves.
+    volume: Option<usize>,
+    /// Hosts can use it there.
+    is_online: bool,
+    /// That of the volume; empty where it is not known, and for snapshots.
+    serial: String,
+}
+
+/// As iSCSI compares names (RFC 3722).
+fn normalised(iqn: &str) -> String {
+    iqn.to_ascii_lowercase()
+}
+
+/// The targets that a member lists. The name of a snapshot's target is that of its volume, a colon, and what tells it
+/// from others; no other colon is behind the volume's.
+fn listed(inventory: &Inventory) -> impl Iterator<Item = Listed> {
+    let volumes = inventory.volumes.iter().map(|volume| normalised(&volume.iqn));
     let places: BTreeMap<String, usize> = volumes.clone().zip(0..).collect();
-    let volumes = volumes.zip(0..).map(|(iqn, at)| (iqn, Object::Volume, Some(at)));
+    let volumes = volumes.zip(0..).map(move |(iqn, at)| {
+        let ListedVolume { is_online, ref serial, .. } = inventory.volumes[at];
+        let serial = serial.clone();
+        Listed { iqn, object: Object::Volume, volume: Some(at), is_online, serial }
+    });
     let snapshots = inventory.snapshots.iter().map(move |iqn| {
         let iqn = normalised(iqn);
         let volume = iqn.rsplit_once(':').and_then(|(volume, _)| places.get(volume).copied());
-        (iqn, Object::Snapshot, volume)
+        let (object, serial) = (Object::Snapshot, String::new());
+        Listed { iqn, object, volume, is_online: true, serial }
     });
     volumes.chain(snapshots)
 }
 
-/// The targets that two members list, whether they are present or away. One of them has a copy of what the other has,
-/// or had it: who sends hosts to either may have them write to the wrong one.
+/// The targets that two members list, whether they are present or away, unless they are one volume, by its serial number,
+/// that hosts can use on just one of them: so it is while a volume moves. Else one of the two has a copy of what the
+/// other has, or had it, or their names begin alike: who sends hosts to either may have them write to the wrong one.
 pub(super) fn listed_twice(roll: &Roll) -> Twice {
-    let mut owners: BTreeMap<String, MemberId> = BTreeMap::new();
-    let mut twice = Twice::new();
-    let name = |id: MemberId| roll.members.get(&id).map_or(String::new(), |it| it.name.clone());
+    let mut listers: BTreeMap<String, Vec<(MemberId, bool, String)>> = BTreeMap::new();
     for (id, inventory) in &roll.inventories {
-        for (iqn, ..) in listed(inventory) {
-            let first = *owners.entry(iqn.clone()).or_insert(*id);
-            if first != *id {
-                twice.entry(iqn).or_insert_with(|| [name(first), name(*id)]);
+        for Listed { iqn, is_online, serial, .. } in listed(inventory) {
+            let all = listers.entry(iqn).or_default();
+            match all.iter_mut().find(|(other, ..)| other == id) {
+                // One member may list it in two spellings.
+                Some((_, was_online, _)) => *was_online |= is_online,
+                None => all.push((*id, is_online, serial)),
             }
         }
     }
-    twice
+    let name = |id: MemberId| roll.members.get(&id).map_or(String::new(), |it| it.name.clone());
+    let twice = listers.into_iter().filter_map(|(iqn, all)| {
+        let [(one, _, serial), (other, ..), ..] = &all[..] else { return None };
+        let online = all.iter().filter(|(_, is_online, _)| *is_online).count();
+        let is_one = !serial.is_empty() && all.iter().all(|(.., its)| its == serial);
+        (online != 1 || !is_one).then(|| (iqn, [name(*one), name(*other)]))
+    });
+    twice.collect()
 }
 
-/// What the others serve. A target that two members list is nowhere: hosts are to ask again later.
+/// What the others serve. A target that two members list is nowhere: hosts are to ask again later. So is one that a
+/// member has handed over, this one too, until another one lists it.
 pub(super) fn elsewhere(roll: &Roll, me: MemberId, twice: &Twice) -> Elsewhere {
     let mut all = Elsewhere::new();
     let nowhere: Arc<[SocketAddr]> = Arc::new([]);
     for (id, inventory) in roll.inventories.iter().filter(|(id, _)| **id != me) {
         let is_present = roll.is_present(*id);
         let portals: Arc<[SocketAddr]> = Arc::from(inventory.portals.as_slice());
-        for (iqn, object, volume) in listed(inventory) {
+        for Listed { iqn, object, volume, .. } in listed(inventory) {
+            if all.get(&iqn).is_some_and(TargetElsewhere::is_online) {
+                continue;
+            }
             let is_known = is_present && !twice.contains_key(&iqn);
             let portals = if is_known { portals.clone() } else { nowhere.clone() };
             let inventory = inventory.clone();
             all.insert(iqn, TargetElsewhere { portals, object, inventory, volume });
         }
     }
+    for inventory in roll.inventories.values() {
+        for iqn in inventory.leaving.iter().map(|iqn| normalised(iqn)) {
+            let (portals, inventory) = (nowhere.clone(), inventory.clone());
+            let object = Object::Volume;
+            let gone = || TargetElsewhere { portals, object, inventory, volume: None };
+            all.entry(iqn).or_insert_with(gone);
+        }
+    }
     all
+}
+
+/// The targets of volumes that were handed over to other members, and are not sure to be known there by all.
+pub(crate) fn handed_over(departures: Vec<Departure>) -> Vec<String> {
+    let gone = departures.into_iter().filter(|departure| departure.stage == Stage::Gone);
+    gone.flat_map(|departure| departure.iqns).collect()
 }
 
 /// What a member that is present serves, as another one sees it.
@@ -174,11 +232,9 @@ fn of_if_inet6(table: &str) -> Vec<Ipv6Addr> {
 
 #[cfg(test)]
 mod tests {
-    use group::access::{AccessList, Entry, Record};
-    use group::membership::ListedVolume;
-
     use super::*;
     use crate::membership::tests::roll_of;
+    use group::access::{AccessList, Entry, Record};
 
     fn at(text: &str) -> SocketAddr {
         text.parse().unwrap()
@@ -188,6 +244,7 @@ mod tests {
         let volume = |iqn: &&str| ListedVolume {
             name: (*iqn).to_owned(),
             iqn: (*iqn).to_owned(),
+            serial: normalised(iqn),
             size_bytes: 1,
             is_online: true,
             ..ListedVolume::default()
@@ -270,6 +327,80 @@ mod tests {
         let of_third = elsewhere(&roll, MemberId(3), &twice);
         assert_eq!(of_third["iqn.mine"].portals.to_vec(), [at("192.0.2.1:3260")]);
         assert_eq!(of_third["iqn.twice"].portals.len(), 0);
+    }
+
+    /// The source of a move lists the volume, offline, until it has heard that it is the destination's; or its last
+    /// words of before say so.
+    #[test]
+    fn of_two_that_list_a_volume_the_one_where_it_is_online_has_it() {
+        for (from, is_source_present) in [(2, true), (2, false), (3, true), (1, true)] {
+            let to = if from == 3 { 2 } else { 3 };
+            let is_present = |id: u16| (id, id != from || is_source_present);
+            let mut roll = roll_of(&[1, 2, 3].map(is_present));
+            let mut source = inventory("192.0.2.8:3260", &["iqn.A:vm"], &[]);
+            let destination = inventory("192.0.2.9:3260", &["iqn.a:VM"], &[]);
+            roll.inventories.insert(MemberId(from), Arc::new(source.clone()));
+            roll.inventories.insert(MemberId(to), Arc::new(destination));
+            let found = |roll: &Roll| {
+                let twice = listed_twice(roll);
+                let all = elsewhere(roll, MemberId(1), &twice);
+                (all["iqn.a:vm"].portals.to_vec(), twice.len())
+            };
+            assert_eq!(found(&roll), (vec![], 1), "both have it, as far as they say");
+            source.volumes[0].is_online = false;
+            roll.inventories.insert(MemberId(from), Arc::new(source.clone()));
+            assert_eq!(found(&roll), (vec![at("192.0.2.9:3260")], 0), "from {from} to {to}");
+            // Names of targets of two arrays may begin alike: hosts of one volume never find another.
+            for serial in ["another", ""] {
+                serial.clone_into(&mut source.volumes[0].serial);
+                roll.inventories.insert(MemberId(from), Arc::new(source.clone()));
+                assert_eq!(found(&roll), (vec![], 1), "they are two volumes, or may be");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_handed_over_is_nowhere_until_another_one_lists_it() {
+        let mut roll = roll_of(&[(1, true), (2, true), (3, true)]);
+        let leaving = |portal: &str, iqn: &str| {
+            let leaving = vec![iqn.to_owned()];
+            Arc::new(Inventory { leaving, ..inventory(portal, &[], &[]) })
+        };
+        roll.inventories.insert(MemberId(1), leaving("192.0.2.1:3260", "iqn.mine"));
+        roll.inventories.insert(MemberId(2), leaving("192.0.2.2:3260", "iqn.a:VM"));
+        let found = |roll: &Roll, me: u16, iqn: &str| {
+            let all = elsewhere(roll, MemberId(me), &listed_twice(roll));
+            all.get(iqn).map(|it| (it.portals.to_vec(), it.shown().clone()))
+        };
+        let nowhere = Some((vec![], Shown::Nobody));
+        for me in 1..4 {
+            assert_eq!(found(&roll, me, "iqn.mine"), nowhere, "to {me}");
+            assert_eq!(found(&roll, me, "iqn.a:vm"), nowhere, "to {me}");
+        }
+        assert_eq!(found(&roll, 1, "iqn.other"), None);
+        let adopted = inventory("192.0.2.3:3260", &["iqn.a:vm"], &[]);
+        roll.inventories.insert(MemberId(3), Arc::new(adopted));
+        assert_eq!(listed_twice(&roll), Twice::new(), "it is told of nobody as twice there");
+        let there = Some((vec![at("192.0.2.3:3260")], Shown::Nobody));
+        for me in [1, 2] {
+            assert_eq!(found(&roll, me, "iqn.a:vm"), there, "to {me}");
+        }
+        assert_eq!(found(&roll, 1, "iqn.mine"), nowhere);
+    }
+
+    #[test]
+    fn what_is_handed_over_is_what_the_store_has_given_away() {
+        let departure = |volume: u32, stage: Stage| Departure {
+            id: format!("{volume:032x}").parse().unwrap(),
+            volume,
+            name: format!("vm-{volume}"),
+            from: MemberId(1),
+            to: MemberId(2),
+            iqns: vec![format!("iqn.a:vm-{volume}")],
+            stage,
+        };
+        let all = vec![departure(1, Stage::Leaving), departure(2, Stage::Gone)];
+        assert_eq!(handed_over(all), ["iqn.a:vm-2"]);
     }
 
     #[test]

@@ -28,6 +28,7 @@
 mod announced;
 mod error;
 mod files;
+mod handing;
 mod health;
 mod inventory;
 mod joined;
@@ -42,7 +43,7 @@ mod requests;
 mod seats;
 mod sharing;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod trouble;
 
 use std::cell::{Cell, RefCell};
@@ -68,7 +69,7 @@ use files::{Found, GroupDir};
 use inventory::Twice;
 #[cfg(test)]
 pub(crate) use inventory::elsewhere_of;
-pub(crate) use inventory::{Elsewhere, TargetElsewhere, local_addresses, reachable};
+pub(crate) use inventory::{Elsewhere, TargetElsewhere, handed_over, local_addresses, reachable};
 use joined::Joined;
 pub(crate) use naming::Claim;
 use naming::Naming;

@@ -14,7 +14,11 @@
 //! Volumes that were made before their member was in the group, or while nothing of it was heard, are claimed by that
 //! look too. Where another member has the name already, both volumes stay as they are, and that is told.
 //!
-//! Invariant: no name is given back while a request is under way that is to use it.
+//! The name of a volume that is on its way to another member, or from one, passes by a transaction of its own
+//! ([`hand_over`](InGroup::hand_over)): the look leaves it alone. A volume that has left keeps its name here until it
+//! is purged, and one that has come has another one until it is this member's.
+//!
+//! Invariant: no name is given back while a request is under way that is to use it, or a move.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,10 +53,14 @@ type Names = BTreeMap<String, String>;
 /// Gives the names of all volumes that are here, those in the recycle bin too.
 type Volumes = Box<dyn Fn() -> Vec<String>>;
 
+/// Gives the names of the volumes that are on their way; `None` while those are not known.
+type InHands = Box<dyn Fn() -> Option<Vec<String>>>;
+
 /// Which names this member has, wants and uses.
 #[derive(Default)]
 pub(super) struct Naming {
     volumes: RefCell<Option<Volumes>>,
+    in_hands: RefCell<Option<InHands>>,
     /// Names that requests under way are to use, and how many are to.
     awaited: RefCell<BTreeMap<String, usize>>,
     /// What the store has promised, as far as is known.
@@ -126,21 +134,34 @@ impl Naming {
         Some(names.into_iter().map(|name| (folded(&name), name)).collect())
     }
 
-    /// What is promised, and neither used nor awaited, as it was claimed.
+    /// The names that moves have in their hands; `None` while those are not known.
+    fn in_hands(&self) -> Option<BTreeSet<String>> {
+        let in_hands = self.in_hands.borrow();
+        // Who has not said is in no position to move any.
+        let Some(in_hands) = in_hands.as_ref() else { return Some(BTreeSet::new()) };
+        Some(in_hands()?.iter().map(|name| folded(name)).collect())
+    }
+
+    /// What is promised, and neither used nor awaited nor on its way, as it was claimed.
     fn left_over(&self) -> Vec<String> {
-        let Some(used) = self.used() else { return Vec::new() };
+        let (Some(used), Some(in_hands)) = (self.used(), self.in_hands()) else {
+            return Vec::new();
+        };
         let awaited = self.awaited.borrow();
         let is_blind = mutants::is(Mutant::GiveBackAwaited);
         let promised = self.promised.borrow();
         let idle = promised.iter().filter(|(name, _)| !used.contains_key(*name));
         let idle = idle.filter(|(name, _)| is_blind || !awaited.contains_key(*name));
+        let idle = idle.filter(|(name, _)| !in_hands.contains(*name));
         idle.map(|(_, name)| name.clone()).collect()
     }
 
-    /// What is used, and not promised.
+    /// What is used, and neither promised nor on its way.
     fn missing(&self) -> Vec<String> {
+        let Some(in_hands) = self.in_hands() else { return Vec::new() };
         let promised = self.promised.borrow();
         let used = self.used().unwrap_or_default().into_iter();
+        let used = used.filter(|(name, _)| !in_hands.contains(name));
         used.filter(|(name, _)| !promised.contains_key(name)).map(|(_, name)| name).collect()
     }
 
@@ -250,6 +271,20 @@ impl InGroup {
     /// The names of volumes that are here are these from now on.
     pub(crate) fn set_volumes(&self, volumes: impl Fn() -> Vec<String> + 'static) {
         self.naming.volumes.replace(Some(Box::new(volumes)));
+    }
+
+    /// The names of volumes that are on their way, from here or to here, are these from now on; `None` means that they
+    /// are not known, and then no name is given back, nor claimed for what is here.
+    pub(crate) fn set_in_hands(&self, in_hands: impl Fn() -> Option<Vec<String>> + 'static) {
+        self.naming.in_hands.replace(Some(Box::new(in_hands)));
+    }
+
+    /// A name has passed to this member, or from it, by a move: what is promised is read anew.
+    pub(crate) fn look_at_names(&self) {
+        // One that is to come later is read for that too.
+        let until = self.naming.unsure_until.get().unwrap_or_else(Instant::now);
+        self.naming.unsure_until.set(Some(until));
+        self.naming.note_change();
     }
 
     /// Has the group promise these names to this member, for who is to make or rename volumes: he keeps what is returned

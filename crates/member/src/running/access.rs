@@ -26,6 +26,7 @@ impl Member {
             self.hear_of([entry]).await;
         }
         let _turn = self.turn.take().await;
+        self.check_staying([name.as_str()])?;
         self.complete(&name).await?;
         let id = self.find(&name)?.id;
         let mut holds = Vec::new();

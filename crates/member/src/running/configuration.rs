@@ -85,6 +85,8 @@ impl Member {
     }
 
     async fn change_configuration(&self, change: ConfigurationChange) -> Result<(), RequestError> {
+        self.check_staying(change.volumes())?;
+        self.check_schedules_staying(change.schedules.iter().filter_map(ScheduleToDo::changed))?;
         self.check_volumes(&change)?;
         // One that goes offline has no hosts when the rules change.
         let mut holds = Vec::new();
@@ -107,7 +109,7 @@ impl Member {
         let new = change.new_volumes.iter().filter(|new| is_online(&new.set));
         let served = opened.map(|volume| &volume.name).chain(new.map(|new| &new.spec.name));
         for name in served {
-            self.check_served(name, &self.serving.names().volume(name))?;
+            self.check_served(name, &self.serving.iqn_of(name))?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use std::io;
 
 use array::ArrayError;
 use block::BlockError;
+use group::membership::PlacementError;
 use target::TargetError;
 use thiserror::Error;
 
@@ -89,8 +90,8 @@ pub enum RequestError {
         /// What refuses it.
         source: Box<RequestError>,
     },
-    /// The name of the volume of settings.
-    #[error("'{0}' is the name of the volume that the settings of the member are kept on")]
+    /// The name of the volume of settings, or of one that arrives.
+    #[error("'{0}' is the name of a volume that the member keeps for itself")]
     Reserved(String),
     /// The volume waits in the recycle bin.
     #[error("'{0}' is in the recycle bin")]
@@ -241,6 +242,177 @@ pub enum RequestError {
     /// A disk that would not be found again is not taken in.
     #[error("nothing was changed, as the disk cannot be remembered: {0}")]
     NotRemembered(#[source] DataError),
+    /// A volume was to move to the member that has it.
+    #[error("'{0}' is on that member already")]
+    MoveHere(String),
+    /// No member takes it.
+    #[error("'{name}' stays where it is: {why}")]
+    MoveNowhere {
+        /// The volume.
+        name: String,
+        /// Why none does.
+        why: PlacementError,
+    },
+    /// The pool has no other member.
+    #[error("'{name}' stays where it is, as the pool '{pool}' has no other member")]
+    MoveAlone {
+        /// The volume.
+        name: String,
+        /// The pool.
+        pool: String,
+    },
+    /// The destination gives no signs of life.
+    #[error("'{name}' cannot move to '{member}', which is away: wait until it is back")]
+    MoveAway {
+        /// The volume.
+        name: String,
+        /// The destination.
+        member: String,
+    },
+    /// Who may use the volume is not the same there.
+    #[error(
+        "'{name}' cannot move, as the member '{member}' keeps settings of its own: have it share those of the group first"
+    )]
+    MoveKeepsOwn {
+        /// The volume.
+        name: String,
+        /// Which of the two members.
+        member: String,
+    },
+    /// The destination has told of a volume of the name, or of one that is the same to hosts.
+    #[error(
+        "'{name}' cannot move to '{member}', which has a volume of that name: rename or purge one of them first"
+    )]
+    MoveNameThere {
+        /// The volume.
+        name: String,
+        /// The destination.
+        member: String,
+    },
+    /// The group has not promised the name of the volume to its member.
+    #[error(
+        "'{0}' cannot move, as the group has not promised its name to this member: rename it if another member has a volume \
+         of that name, else try again in a minute"
+    )]
+    MoveNameNotHeld(String),
+    /// No host has it any more, and what it is was sent.
+    #[error(
+        "'{name}' is being handed over to the member '{to}' and cannot be changed until that is done"
+    )]
+    Leaving {
+        /// The volume.
+        name: String,
+        /// The destination.
+        to: String,
+    },
+    /// It moves.
+    #[error("'{name}' is being moved to '{to}': wait for the end of that, or cancel it")]
+    MovesAlready {
+        /// The volume.
+        name: String,
+        /// The destination.
+        to: String,
+    },
+    /// A schedule takes snapshots of it here.
+    #[error(
+        "'{name}' cannot move while the schedule '{schedule}' names it: take it out of the schedule first, and make one for \
+         it where it is afterwards"
+    )]
+    MoveScheduled {
+        /// The volume.
+        name: String,
+        /// The schedule.
+        schedule: String,
+    },
+    /// Hosts may use a snapshot of it, or have written to one.
+    #[error(
+        "'{name}' cannot move, as its snapshot '{snapshot}' is online or holds what hosts wrote to it: take that offline, \
+         make a clone of it if what was written is needed, and delete it"
+    )]
+    MoveSnapshotServed {
+        /// The volume.
+        name: String,
+        /// The snapshot.
+        snapshot: String,
+    },
+    /// A host erases it.
+    #[error("'{0}' cannot move before its SANITIZE has ended well")]
+    MoveSanitized(String),
+    /// It is not yet what it is to become.
+    #[error("'{0}' is half made, and cannot move before that is done")]
+    MoveHalfMade(String),
+    /// Its disks are missing.
+    #[error("'{0}' cannot move while its disks are missing")]
+    MoveLost(String),
+    /// As many move as may.
+    #[error("this member takes part in {max} moves already: wait for the end of one")]
+    TooManyMoves {
+        /// How many may.
+        max: usize,
+    },
+    /// Nothing is known of the move here.
+    #[error("no move of the number {0} is under way here")]
+    NoSuchMove(String),
+    /// What is asked for comes before or behind something else.
+    #[error("the move of '{name}' is not at the step for that: it is {step}")]
+    MoveOutOfStep {
+        /// The volume.
+        name: String,
+        /// At which it is.
+        step: &'static str,
+    },
+    /// What was sent is not what there is.
+    #[error("'{name}' stays where it is, as it was changed while it was moved: {what}")]
+    MoveChanged {
+        /// The volume.
+        name: String,
+        /// What has changed.
+        what: String,
+    },
+    /// The store does not say whose the volume is.
+    #[error(
+        "whether '{name}' is handed over to '{to}' is not known, so that it is served to nobody until the group's store says \
+         so: {why}"
+    )]
+    MoveUnsure {
+        /// The volume.
+        name: String,
+        /// The destination.
+        to: String,
+        /// Why not.
+        why: Box<RequestError>,
+    },
+    /// What came of a volume cannot be what its source has.
+    #[error("what came of the volume is not taken: {0}")]
+    BadPiece(String),
+    /// Only members give volumes away, and to others.
+    #[error("'{0}' is not taken, as it does not come from another member of the group")]
+    NotFromMember(String),
+    /// It is this member's, and not on its disks.
+    #[error(
+        "'{0}' was given to this member, and its copy is not on the array: connect all disks that the array had, the source \
+         keeps what it has until then"
+    )]
+    ArrivalMissing(String),
+    /// A later version has stored it.
+    #[error("what is stored of the move {id} cannot be used: {why}")]
+    ArrivalUnreadable {
+        /// The number of the move.
+        id: String,
+        /// Why not.
+        why: String,
+    },
+    /// What hosts have reserved is not known.
+    #[error("'{name}' stays where it is, as its reservations cannot be read: {source}")]
+    MoveUnitUnreadable {
+        /// The volume.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A name that snapshots of moves have.
+    #[error("'{0}' is a name that snapshots have which a move takes: choose another")]
+    NameOfMove(String),
     /// Long work was cut off by the end of its core.
     #[error("the work ended without a result")]
     NoResult,

@@ -5,16 +5,19 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use array::ArrayError;
 use array::api::{VolumeInfo, VolumeState};
 use group::access::{AccessList, Entry, Object};
-use group::membership::{Inventory, ListedVolume, NamesUsed, Shown};
+use group::membership::{Inventory, ListedVolume, NamesUsed, Shown, folded};
 use group::settings::{State, VolumeSettings};
 use ring::wait::first;
 use target::{Access, AccessError, RemoteTarget, ShownTo};
 
 use super::{Member, RequestError};
 use crate::group_request::GroupRequest;
-use crate::membership::{Claim, Elsewhere, TargetElsewhere, local_addresses, reachable};
+use crate::membership::{
+    Claim, Elsewhere, TargetElsewhere, handed_over, local_addresses, reachable,
+};
 use crate::reply::Answer;
 use crate::settings::Hosts;
 
@@ -76,13 +79,25 @@ impl Member {
             let names = array.volumes().into_iter().map(|volume| volume.name);
             names.filter(|name| !settings.reserves(name)).collect()
         });
+        let settings = self.settings.clone();
+        self.membership.set_in_hands(move || {
+            let state = settings.state().ok()?;
+            on_their_way(&state)
+        });
         self.membership.start();
     }
 
     /// Has the group promise names to this member for volumes that are made next. To be asked before any turn is taken,
     /// as it may wait for the group's store, and to be kept until they are made.
     pub(super) async fn claim(&self, names: Vec<String>) -> Result<Claim, RequestError> {
-        Ok(self.membership.claim(names).await?)
+        let claim = self.membership.claim(names.clone()).await?;
+        // The group has promised to this member, too, what a volume is to be called that has come and has a hidden name.
+        let arrivals = self.settings.arrivals();
+        let comes = |name: &&String| arrivals.iter().any(|it| folded(&it.name) == folded(name));
+        match names.iter().find(comes) {
+            Some(name) => Err(ArrayError::VolumeExists(name.clone()).into()),
+            None => Ok(claim),
+        }
     }
 
     /// What hosts find here, for the others. Volumes in the recycle bin are no targets. While settings cannot be read,
@@ -90,11 +105,14 @@ impl Member {
     fn inventory(&self, address: IpAddr, local: &[IpAddr], room: Room) -> Option<Inventory> {
         let names = self.serving.names();
         let state = self.settings.state().ok();
-        let (schedules, uses) = match &state {
-            Some(state) => (state.schedules.keys().cloned().collect(), used_by(state)),
+        let (schedules, uses, leaving) = match &state {
+            Some(state) => {
+                let leaving = handed_over(self.settings.departures());
+                (state.schedules.keys().cloned().collect(), used_by(state), leaving)
+            }
             None => {
                 let said = self.membership.said_before()?;
-                (said.schedules.clone(), said.uses.clone())
+                (said.schedules.clone(), said.uses.clone(), said.leaving.clone())
             }
         };
         let mut snapshots = self.array.all_snapshots();
@@ -106,6 +124,7 @@ impl Member {
             shares: self.membership.shares(),
             schedules,
             uses,
+            leaving,
             ..Inventory::default()
         };
         for volume in self.volumes() {
@@ -115,12 +134,17 @@ impl Member {
             }
             let own = snapshots.remove(&volume.id).unwrap_or_default();
             let online = own.into_iter().filter(|snapshot| snapshot.online);
-            inventory.snapshots.extend(online.map(|it| names.snapshot(&volume.name, &it.name)));
-            let iqn = names.volume(&volume.name);
+            inventory
+                .snapshots
+                .extend(online.map(|it| names.snapshot((volume.id, &volume.name), &it.name)));
+            let iqn = names.volume(volume.id, &volume.name);
             let is_up = matches!(volume.state, VolumeState::Online | VolumeState::Degraded);
             inventory.volumes.push(ListedVolume {
-                is_online: is_up && self.serving.refusal(&iqn).is_none(),
+                is_online: is_up
+                    && self.serving.refusal(&iqn).is_none()
+                    && !self.withholds(volume.id),
                 shown: self.shown_elsewhere(&volume, state.as_deref()),
+                serial: names.volume_serial(&volume),
                 name: volume.name,
                 iqn,
                 size_bytes: volume.size_bytes,
@@ -267,6 +291,13 @@ fn used_by(state: &State) -> NamesUsed {
     uses
 }
 
+/// The names of volumes that are on their way to other members, or from them; `None` where not all of them read.
+fn on_their_way(state: &State) -> Option<Vec<String>> {
+    let leave = state.departures.values().map(|it| Some(it.as_ref().ok()?.name.clone()));
+    let come = state.arrivals.values().map(|it| Some(it.as_ref().ok()?.name.clone()));
+    leave.chain(come).collect()
+}
+
 /// Tells the group what is served here, and hosts where they find what others serve, until the member stops.
 pub(crate) async fn run(member: Rc<Member>) {
     let mut looked = Looked::default();
@@ -282,12 +313,17 @@ pub(crate) async fn run(member: Rc<Member>) {
 #[cfg(test)]
 mod tests {
     use group::access::Scope;
+    use group::membership::MoveId;
+    use group::ownership::MemberId;
+    use group::record::Setting;
     use group::schedules::Timing;
+    use group::settings::{Arrival, Departure, Stage};
 
     use super::*;
     use crate::access_request::{AccessRequest, ChapRequest, PolicyRequest, SecretText};
     use crate::membership::elsewhere_of;
     use crate::request::{Request, VolumeRequest};
+    use crate::running::tests::leaving::leave;
     use crate::schedule_request::{NewSchedule, ScheduleRequest};
     use crate::testing::Rig;
 
@@ -374,6 +410,78 @@ mod tests {
         assert_eq!(list.entries().count(), 2);
         assert_eq!(now.volumes[1].shown, Shown::Nobody, "without a list it is for nobody");
         assert!(now.volumes.iter().all(|volume| volume.is_online));
+        rig.stop();
+    }
+
+    /// Others send nobody here for it, and tell nobody that there is no such target.
+    #[test]
+    fn what_was_handed_over_is_said_until_its_departure_is_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let rig = Rig::start(dir.path(), &dir.path().join("data"));
+        set_up(&rig);
+        let depart = |stage: Stage| {
+            rig.with(async move |member| {
+                let departure = Departure {
+                    id: "5".repeat(32).parse().expect("a number"),
+                    volume: member.array.volume("a").expect("it is there").id,
+                    name: "a".to_owned(),
+                    from: MemberId(1),
+                    to: MemberId(2),
+                    iqns: vec!["iqn.2026-11.example:a".to_owned()],
+                    stage,
+                };
+                member.settings.depart(&departure).await.expect("it is stored");
+            });
+        };
+        depart(Stage::Leaving);
+        assert_eq!(inventory_of(&rig).leaving, Vec::<String>::new(), "it may stay yet");
+        depart(Stage::Gone);
+        let said = inventory_of(&rig);
+        assert_eq!(said.leaving, ["iqn.2026-11.example:a"]);
+        rig.with(async move |member| {
+            let _turn = member.settings.hold().await;
+            member.settings.fail().await;
+            member.membership.set_own(said);
+        });
+        assert_eq!(inventory_of(&rig).leaving, ["iqn.2026-11.example:a"], "it was said");
+        rig.stop();
+    }
+
+    #[test]
+    fn names_on_their_way_are_known_or_none_is() {
+        let mut state = State::default();
+        assert_eq!(on_their_way(&state), Some(Vec::new()));
+        let (id, name) = ("6".repeat(32), "vm".to_owned());
+        let id: MoveId = id.parse().expect("a number");
+        let (from, online) = (MemberId(2), true);
+        let arrival = Arrival { id: id.clone(), volume: 7, name, from, online };
+        state.arrivals.insert(id, Ok(arrival));
+        assert_eq!(on_their_way(&state), Some(vec!["vm".to_owned()]));
+        let later = Departure::decode(b"of a later version").expect_err("it is none");
+        state.departures.insert(8, Err(later));
+        assert_eq!(on_their_way(&state), None, "its name may be any");
+    }
+
+    /// Hosts are sent to who says that it is online; what has left is another one's to tell of.
+    #[test]
+    fn what_leaves_is_told_of_as_offline_and_what_has_left_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let rig = Rig::start(dir.path(), &dir.path().join("data"));
+        ["vm", "other"].iter().for_each(|name| rig.create(name));
+        let told = || {
+            let now = inventory_of(&rig);
+            let volumes = now.volumes.into_iter().map(|volume| (volume.name, volume.is_online));
+            (volumes.collect::<BTreeMap<_, _>>(), now.deleted, now.leaving.len())
+        };
+        let all = |vm: Option<bool>| -> BTreeMap<String, bool> {
+            let volumes = [("vm", vm), ("other", Some(true))].into_iter();
+            volumes.filter_map(|(name, is_online)| Some((name.to_owned(), is_online?))).collect()
+        };
+        assert_eq!(told(), (all(Some(true)), Vec::new(), 0));
+        leave(&rig, "vm", Stage::Leaving);
+        assert_eq!(told(), (all(Some(false)), Vec::new(), 0));
+        leave(&rig, "vm", Stage::Gone);
+        assert_eq!(told(), (all(None), Vec::new(), 1));
         rig.stop();
     }
 

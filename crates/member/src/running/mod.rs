@@ -10,8 +10,10 @@ mod first;
 mod half_made;
 pub(crate) mod in_group;
 mod jobs;
+mod leaving;
 mod logins;
 pub(crate) mod memory;
+mod moving;
 mod of_group;
 mod one_host;
 pub(crate) mod places;
@@ -42,6 +44,7 @@ use crate::settings::{Hosts, MemberSettings, UnitSave, Unlisted};
 
 pub use error::{KeptSnapshot, RequestError};
 pub(crate) use memory::CacheLimit;
+use moving::Moving;
 use places::Places;
 
 /// How long the end waits for a run of a schedule.
@@ -77,6 +80,8 @@ pub struct Member {
     is_stopping: Cell<bool>,
     /// The group that the member is in.
     membership: Rc<InGroup>,
+    /// Volumes that move to another member, or come from one.
+    moving: Moving,
     events: EventLog,
     /// The array as it was when its changes were told last; `None` before the first look.
     looked: RefCell<Option<Look>>,
@@ -133,6 +138,7 @@ impl Member {
             schedules_changed: Bell::default(),
             is_stopping,
             membership,
+            moving: Moving::default(),
             events,
             looked,
         }
@@ -151,6 +157,8 @@ impl Member {
         {
             return Err(RequestError::Reserved(name.to_owned()));
         }
+        self.check_here(&request)?;
+        self.check_unmoved(&request)?;
         let answered = match request {
             Request::Volume(request) => self.volume(request).await,
             Request::Snapshot(request) => self.snapshot(request).await,
@@ -165,6 +173,7 @@ impl Member {
             Request::Destination(request) => self.destination(request).await,
             Request::Group(request) => self.group(request).await,
             Request::Configuration(request) => self.configuration(request).await,
+            Request::Move(request) => self.moves(request).await,
             Request::Connections => Ok(Answer::Connections(self.serving.connections().await)),
             Request::Figures => {
                 let figures = self.serving.figures(self.disk_figures()).await;
@@ -253,6 +262,7 @@ impl Member {
         if self.settings.recover().await {
             self.take_identity().await;
             self.schedules_changed.ring();
+            self.discard_strays().await;
         }
         self.complete_all().await;
         self.serving.apply_access().await;

@@ -78,14 +78,14 @@ impl Member {
             |object, snapshot, iqn| Ruled { object, snapshot, iqn, there: BTreeSet::new() };
         let mut all = Vec::new();
         if which == Which::All {
-            all.push(target(Object::Volume, None, names.volume(name)));
+            all.push(target(Object::Volume, None, names.volume(id, name)));
         }
         if mutants::is(Mutant::VolumeAlone) {
             return all;
         }
         let snapshots = self.array.all_snapshots().remove(&id).unwrap_or_default();
         all.extend(snapshots.into_iter().filter(|snapshot| snapshot.online).map(|snapshot| {
-            let iqn = names.snapshot(name, &snapshot.name);
+            let iqn = names.snapshot((id, name), &snapshot.name);
             target(Object::Snapshot, Some(snapshot.name), iqn)
         }));
         all

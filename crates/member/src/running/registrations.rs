@@ -20,7 +20,7 @@ impl Member {
 
     /// The volume of this name as what hosts reserve.
     pub(super) fn served_volume(&self, volume: String) -> Result<Reserved, RequestError> {
-        let iqn = self.serving.names().volume(&self.find(&volume)?.name);
+        let iqn = self.serving.iqn_of_volume(&self.find(&volume)?);
         Ok(Reserved { iqn, volume, snapshot: None })
     }
 
@@ -31,7 +31,7 @@ impl Member {
         name: String,
     ) -> Result<Reserved, RequestError> {
         self.find_snapshot(&volume, &name)?;
-        let iqn = self.serving.names().snapshot(&volume, &name);
+        let iqn = self.serving.iqn_of_snapshot(&volume, &name);
         Ok(Reserved { iqn, volume, snapshot: Some(name) })
     }
 

@@ -32,6 +32,8 @@ impl Member {
         let is_deleted = matches!(request, ScheduleRequest::Delete { .. });
         // None of it runs meanwhile.
         let _alone = self.taking.take().await;
+        self.check_staying(request.volumes())?;
+        self.check_schedules_staying(request.changed())?;
         self.change_schedule(request).await?;
         self.schedules_changed.ring();
         if is_deleted { Ok(Answer::Done) } else { self.show_schedule(&name) }

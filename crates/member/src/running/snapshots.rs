@@ -38,9 +38,11 @@ impl Member {
                     return Err(RequestError::NamedTwice(volumes[twice].clone()));
                 }
                 let _alone = self.taking.take().await;
+                self.check_staying(volumes.iter().map(String::as_str))?;
                 self.check_name_of_run(&volumes, name.as_deref())?;
                 let taken = self.take_snapshots(&volumes, name.as_deref()).await?.into_iter();
-                let taken = taken.map(|info| self.shown_snapshot(info)).collect();
+                let taken = taken.map(|info| self.shown_snapshot(self.id_of(&info), info));
+                let taken = taken.collect();
                 return Ok(Answer::Snapshots(taken));
             }
             _ => {}
@@ -50,6 +52,7 @@ impl Member {
             _ => None,
         };
         let _turn = self.turn.take().await;
+        self.check_staying(request.volumes())?;
         let changed = self.change_snapshot(request).await;
         self.serving.settle().await;
         changed
@@ -118,7 +121,7 @@ impl Member {
                     self.check_snapshot_target(&volume, &name)?;
                 } else {
                     self.find_snapshot(&volume, &name)?;
-                    let iqn = self.serving.names().snapshot(&volume, &name);
+                    let iqn = self.serving.iqn_of_snapshot(&volume, &name);
                     self.serving.withdraw(&iqn).await?;
                 }
                 array.set_snapshot_online(&volume, &name, online).await?;
@@ -172,24 +175,28 @@ impl Member {
         let mut all = Vec::new();
         for volume in volumes.iter().filter(|volume| volume.state != VolumeState::Deleted) {
             let infos = snapshots.remove(&volume.id).unwrap_or_default();
-            all.extend(infos.into_iter().map(|info| self.shown_snapshot(info)));
+            all.extend(infos.into_iter().map(|info| self.shown_snapshot(volume.id, info)));
         }
         Ok(all)
     }
 
     /// Counts what some hold. Those that have gone since they were listed are left out.
     async fn count(&self, snapshots: &[(String, String)]) -> Result<Vec<Snapshot>, RequestError> {
-        let there = self.array.all_snapshots().into_values().flatten();
-        let mut there: HashMap<(String, String), SnapshotInfo> =
-            there.map(|info| ((info.volume.clone(), info.name.clone()), info)).collect();
+        let there = self.array.all_snapshots().into_iter();
+        let there = there.flat_map(|(id, all)| all.into_iter().map(move |info| (id, info)));
+        let keyed = |(id, info): (u32, SnapshotInfo)| {
+            let key = (info.volume.clone(), info.name.clone());
+            (key, (id, info))
+        };
+        let mut there: HashMap<(String, String), (u32, SnapshotInfo)> = there.map(keyed).collect();
         let mut all = Vec::new();
         for key in snapshots {
-            let Some(info) = there.remove(key) else { continue };
+            let Some((id, info)) = there.remove(key) else { continue };
             let counted = match self.array.space(&key.0, Some(&key.1)).await {
                 Err(ArrayError::NoSuchVolume(_) | ArrayError::NoSuchSnapshot { .. }) => continue,
                 counted => counted?,
             };
-            all.push(Snapshot { space: Some(counted), ..self.shown_snapshot(info) });
+            all.push(Snapshot { space: Some(counted), ..self.shown_snapshot(id, info) });
         }
         Ok(all)
     }
@@ -209,11 +216,17 @@ impl Member {
 
     fn show_snapshot(&self, volume: &str, name: &str) -> Result<Answer, RequestError> {
         let info = self.find_snapshot(volume, name)?;
-        Ok(Answer::Snapshot(Box::new(self.shown_snapshot(info))))
+        Ok(Answer::Snapshot(Box::new(self.shown_snapshot(self.id_of(&info), info))))
     }
 
-    fn shown_snapshot(&self, info: SnapshotInfo) -> Snapshot {
-        let iqn = self.serving.names().snapshot(&info.volume, &info.name);
+    /// The number of the volume of a snapshot; 0 of one that has just gone.
+    fn id_of(&self, snapshot: &SnapshotInfo) -> u32 {
+        self.array.volume(&snapshot.volume).map_or(0, |volume| volume.id)
+    }
+
+    /// A snapshot of the volume of this number.
+    fn shown_snapshot(&self, volume: u32, info: SnapshotInfo) -> Snapshot {
+        let iqn = self.serving.names().snapshot((volume, &info.volume), &info.name);
         Snapshot { iqn: info.online.then_some(iqn), info, space: None }
     }
 
@@ -223,6 +236,6 @@ impl Member {
             // It is its own.
             return Ok(());
         }
-        self.check_target_free(&self.serving.names().snapshot(volume, name), name)
+        self.check_target_free(&self.serving.iqn_of_snapshot(volume, name), name)
     }
 }

@@ -41,11 +41,12 @@ impl Member {
         let opens = matches!(request, VolumeRequest::SetOnline { online: true, .. });
         let _claim = self.claim_for(&request).await?;
         let _turn = self.turn.take().await;
+        self.check_staying(request.volumes())?;
         let changed = self.change_volume(request).await;
         self.serving.settle().await;
         match changed? {
             Some(name) if opens => {
-                self.check_served(&name, &self.serving.names().volume(&name))?;
+                self.check_served(&name, &self.serving.iqn_of(&name))?;
                 self.show(&name)
             }
             Some(name) => self.show(&name),
@@ -96,7 +97,7 @@ impl Member {
                     return Err(RequestError::WouldShrink(name));
                 }
                 array.resize_volume(&name, size_bytes).await?;
-                self.serving.targets().resized(&self.serving.names().volume(&name));
+                self.serving.targets().resized(&self.serving.iqn_of_volume(&info));
                 Some(name)
             }
             VolumeRequest::Rename { name, to } => {
@@ -105,7 +106,7 @@ impl Member {
                 }
                 self.check_free(&to, Some(&name))?;
                 self.check_no_hosts(&name)?;
-                self.serving.withdraw(&self.serving.names().volume(&name)).await?;
+                self.serving.withdraw(&self.serving.iqn_of(&name)).await?;
                 array.rename_volume(&name, &to).await?;
                 Some(to)
             }
@@ -122,8 +123,8 @@ impl Member {
             VolumeRequest::SetOnline { name, online } => {
                 self.complete(&name).await?;
                 if !online {
-                    self.find(&name)?;
-                    self.serving.withdraw(&self.serving.names().volume(&name)).await?;
+                    let info = self.find(&name)?;
+                    self.serving.withdraw(&self.serving.iqn_of_volume(&info)).await?;
                 }
                 array.set_volume_online(&name, online).await?;
                 Some(name)
@@ -182,9 +183,14 @@ impl Member {
     }
 
     /// Forgets what units have kept that are no more: their volumes, snapshots or what was written to those are gone.
+    /// Nothing while it does not read whose something is.
     pub(super) async fn forget_units(&self) {
-        let names = self.serving.names();
+        if !self.settings.all_adopted_read() {
+            return;
+        }
         let owners = || {
+            // Not before: a volume of another array may have come while the settings were waited for.
+            let names = self.serving.names();
             let volumes = self.array.volumes();
             let mut serials: BTreeSet<_> =
                 volumes.iter().map(|volume| names.volume_serial(volume)).collect();
@@ -200,7 +206,10 @@ impl Member {
     /// A volume, in the recycle bin or not.
     pub(super) fn find(&self, name: &str) -> Result<VolumeInfo, RequestError> {
         // Not among all of them: what is said of each costs as much as there are snapshots.
-        let found = self.array.volume(name).ok().filter(|_| !self.settings.reserves(name));
+        let found =
+            self.array.volume(name).ok().filter(|volume| {
+                !self.settings.reserves(name) && !self.settings.has_left(volume.id)
+            });
         found.ok_or_else(|| RequestError::NoSuchVolume(name.to_owned()))
     }
 
@@ -251,7 +260,7 @@ impl Member {
     }
 
     fn shown_with(&self, mut info: VolumeInfo, of_hosts: &OfHosts) -> Volume {
-        let iqn = self.serving.names().volume(&info.name);
+        let iqn = self.serving.iqn_of_volume(&info);
         let sessions = of_hosts.sessions.get(&iqn).copied().unwrap_or(0);
         let is_half_made = self.settings.is_half_made(info.id);
         if is_half_made && info.state == VolumeState::Offline {
@@ -259,7 +268,11 @@ impl Member {
         }
         let half_made = || is_half_made.then(|| HALF_MADE.to_owned());
         let fault = || self.settings.fault().or_else(half_made);
-        let not_served = self.serving.refusal(&iqn).or_else(fault);
+        let withheld = self.why_withheld(info.id);
+        if let Some(why) = withheld.as_ref().filter(|_| info.state == VolumeState::Offline) {
+            why.clone_into(&mut info.reason);
+        }
+        let not_served = withheld.or_else(|| self.serving.refusal(&iqn)).or_else(fault);
         let shared = self.is_shared(info.id);
         let hosts = self.hosts(info.id);
         let serial = self.serving.names().volume_serial(&info);
@@ -287,13 +300,19 @@ impl Member {
     }
 
     /// Refuses a name whose target would be that of another volume: iSCSI names know no capitals
-    /// and no underscores.
+    /// and no underscores. Nor may that part of them be the same where they begin otherwise, as volumes have moved here:
+    /// each may move on.
     pub(super) fn check_free(&self, name: &str, except: Option<&str>) -> Result<(), RequestError> {
-        let iqn = self.serving.names().volume(name);
+        let names = self.serving.names();
+        let folded = names.new_volume(name);
+        let iqn = match except.and_then(|former| self.array.volume(former).ok()) {
+            Some(former) => names.volume(former.id, name),
+            None => folded.clone(),
+        };
         let volumes = self.volumes();
         let mut others = volumes.iter().filter(|other| other.name != name);
         let same = others.find(|other| {
-            Some(other.name.as_str()) != except && self.serving.names().volume(&other.name) == iqn
+            Some(other.name.as_str()) != except && names.new_volume(&other.name) == folded
         });
         match same {
             Some(other) => {
@@ -306,7 +325,7 @@ impl Member {
     /// Refuses the name of a target that a snapshot has.
     pub(super) fn check_target_free(&self, iqn: &str, name: &str) -> Result<(), RequestError> {
         let sessions = self.serving.sessions();
-        let is_volume = self.volumes().iter().any(|v| self.serving.names().volume(&v.name) == *iqn);
+        let is_volume = self.volumes().iter().any(|v| self.serving.iqn_of_volume(v) == *iqn);
         if sessions.contains_key(iqn) && !is_volume {
             return Err(RequestError::TargetInUse { name: name.to_owned(), iqn: iqn.to_owned() });
         }
@@ -315,13 +334,15 @@ impl Member {
 
     /// A target cannot be renamed under its hosts.
     fn check_no_hosts(&self, name: &str) -> Result<(), RequestError> {
-        let hosts = self.shown(self.find(name)?).sessions;
+        let info = self.find(name)?;
+        let id = info.id;
+        let hosts = self.shown(info).sessions;
         if hosts > 0 {
             return Err(RequestError::HostsLoggedIn { name: name.to_owned(), hosts });
         }
         let sessions = self.serving.sessions();
         for snapshot in self.array.snapshots(name)? {
-            let iqn = self.serving.names().snapshot(name, &snapshot.name);
+            let iqn = self.serving.names().snapshot((id, name), &snapshot.name);
             if sessions.get(&iqn).is_some_and(|hosts| *hosts > 0) {
                 let (volume, snapshot) = (name.to_owned(), snapshot.name);
                 return Err(RequestError::SnapshotInUse { volume, snapshot });

@@ -25,6 +25,9 @@ const SETTINGS_PAUSE: Duration = Duration::from_secs(10);
 /// Between two looks whether the key of secrets is where the next start needs it.
 const KEY_PAUSE: Duration = Duration::from_secs(10);
 
+/// Between two looks for volumes whose move to here has ended without a word.
+const ARRIVALS_PAUSE: Duration = Duration::from_secs(60);
+
 /// Before a scrub that is due but could not end is begun again.
 const SCRUB_PAUSE: Duration = Duration::from_secs(60 * 60);
 
@@ -40,6 +43,7 @@ pub(crate) async fn run(member: Rc<Member>) {
     let mut scrub_from = began;
     let mut settings_from = Instant::now();
     let mut key_from = Instant::now();
+    let mut arrivals_from = Instant::now();
     loop {
         next_note = tell_notes(&member, next_note);
         ring::sleep(PAUSE).await;
@@ -60,6 +64,12 @@ pub(crate) async fn run(member: Rc<Member>) {
             let member = member.clone();
             // Its file system may not answer.
             ring::spawn(async move { member.look_at_key().await });
+        }
+        if arrivals_from.elapsed() >= ARRIVALS_PAUSE {
+            arrivals_from = Instant::now();
+            let member = member.clone();
+            // What waits for its disks keeps nothing else waiting.
+            ring::spawn(async move { member.discard_idle_arrivals().await });
         }
         let now = Some(names_of(&member));
         if now != disks && member.forget_what_left() {

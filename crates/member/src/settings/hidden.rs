@@ -1,4 +1,7 @@
-//! The small volume that the settings of a member lie on, which nobody sees or uses but it.
+//! The volumes that nobody sees or uses but the member: the small one that its settings lie on, and those that arrive
+//! from other members, as long as they are not its own.
+//!
+//! That of the settings:
 //!
 //! ```text
 //!  absent ─ create ─▶ made (online) ─ set offline ─▶ offline, zero ─ the store opens ─▶ ours
@@ -8,11 +11,25 @@
 use array::api::{Cache, DiskState, VolumeInfo, VolumeSpec, VolumeState};
 use array::{Array, ArrayError, Level};
 
-/// Its name, which no other volume may have.
+/// The name of that of the settings, which no other volume may have.
 pub(crate) const NAME: &str = ".drystone-settings";
 
-/// Its size: room for a thousand volumes with all their records, several times over. All of it is taken when it
-/// is made, before hosts can fill the array: on a full one access can still be taken from a host.
+/// How the names of volumes begin that arrive. Some digits of the number of the move follow, and nothing else: what an
+/// operator has named otherwise is his.
+pub(crate) const ARRIVING: &str = ".arriving-";
+
+/// So many digits.
+pub(crate) const ARRIVING_DIGITS: usize = 16;
+
+/// Whether this is the name of a volume that arrives.
+pub(crate) fn is_hidden_name(name: &str) -> bool {
+    let is_digit = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+    name.strip_prefix(ARRIVING)
+        .is_some_and(|digits| digits.len() == ARRIVING_DIGITS && digits.bytes().all(is_digit))
+}
+
+/// The size of that of the settings: room for a thousand volumes with all their records, several times over. All of it
+/// is taken when it is made, before hosts can fill the array: on a full one access can still be taken from a host.
 pub(crate) const SIZE_BYTES: u64 = 32 << 20;
 
 /// The volume, if there is one of that name.
@@ -76,4 +93,25 @@ pub(super) async fn create(array: &Array) -> Result<VolumeInfo, ArrayError> {
 fn level(array: &Array) -> Option<Level> {
     let info = array.info();
     (info.raid == Level::Raid0 && info.disks >= 2).then_some(Level::Raid10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What has such a name and no record is deleted: it must be none that an operator has given.
+    #[test]
+    fn a_hidden_name_is_one_of_a_move_and_no_other() {
+        assert!(is_hidden_name(".arriving-0123456789abcdef"));
+        let others = [
+            ".arriving-",
+            ".arriving-0123456789abcde",
+            ".arriving-0123456789abcdef0",
+            ".arriving-0123456789ABCDEF",
+            ".arriving-of-a-new-age-vm1",
+            "arriving-0123456789abcdef",
+            NAME,
+        ];
+        assert_eq!(others.into_iter().find(|name| is_hidden_name(name)), None);
+    }
 }

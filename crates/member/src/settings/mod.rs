@@ -13,12 +13,14 @@ mod identity;
 mod intents;
 mod key;
 mod making;
+mod moves;
 mod of_group;
 mod opened;
 mod room;
 mod saving;
 mod thread;
 mod units;
+mod withheld;
 
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +53,7 @@ use opened::{OpenError, Start, make_key_ready, open_store};
 use thread::StoreThread;
 pub use units::ArrayUnits;
 pub(crate) use units::UnitSave;
+pub(crate) use withheld::Withheld;
 
 /// The key of secrets, in the data directory of the member.
 pub(crate) const KEY_FILE: &str = "store.key";
@@ -247,7 +250,8 @@ impl MemberSettings {
 
     /// Whether no volume of an operator may have this name.
     pub(crate) fn reserves(&self, name: &str) -> bool {
-        name == hidden::NAME && !matches!(**self.kept.borrow(), Kept::NameTaken)
+        hidden::is_hidden_name(name)
+            || name == hidden::NAME && !matches!(**self.kept.borrow(), Kept::NameTaken)
     }
 
     /// Reads what there is, for [`Self::access`].
@@ -544,7 +548,11 @@ impl MemberSettings {
     /// Forgets what is set for volumes that are no more.
     pub(crate) async fn forget_purged(&self) {
         let there: Vec<u32> = self.array.volumes().into_iter().map(|volume| volume.id).collect();
-        let is_gone = self.state.borrow().volumes.keys().any(|volume| !there.contains(volume));
+        let is_gone = {
+            let state = self.state.borrow();
+            let mut known = state.volumes.keys().chain(state.adopted.keys());
+            known.any(|volume| !there.contains(volume))
+        };
         if !is_gone {
             return;
         }

@@ -3,6 +3,7 @@
 
 mod full;
 mod lost_key;
+mod moves;
 mod of_group;
 
 use std::fs;

@@ -91,6 +91,18 @@ impl ArrayUnits {
         self.known().as_ref().is_ok_and(|known| known.contains_key(key))
     }
 
+    /// What is kept of the unit of this serial number.
+    pub(crate) fn of_unit(&self, serial: &str) -> io::Result<Units> {
+        let known = self.known();
+        let known = known.as_ref().map_err(|why| io::Error::other(why.clone()))?;
+        let own = known.iter().filter(|(key, _)| key.serial == serial);
+        let read = own.map(|(key, known)| match known {
+            Ok(image) => Ok((key.clone(), image.clone())),
+            Err(why) => Err(io::Error::other(why.clone())),
+        });
+        read.collect()
+    }
+
     /// Whether the store says anything at all.
     pub(crate) fn are_none(&self) -> bool {
         self.known().as_ref().is_ok_and(BTreeMap::is_empty)

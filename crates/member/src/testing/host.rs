@@ -62,6 +62,7 @@ impl Host {
                     host.exp_stat_sn = outcome.exp_stat_sn;
                     break;
                 }
+                Ok(InitiatorStep::Redirect { .. }) => return Err(LoginStatus::MOVED_TEMPORARILY),
                 Err(InitiatorError::Refused(status)) => return Err(status),
                 other => panic!("in the course of a login: {other:?}"),
             }
@@ -78,9 +79,18 @@ impl Host {
 
     /// REGISTER of PERSISTENT RESERVE OUT, to outlive a loss of power (SPC-5 §6.16). Does not wait for its end.
     pub(crate) fn register(&mut self, key: u64) {
+        self.register_with(key, 1);
+    }
+
+    /// The same, until the next loss of power.
+    pub(crate) fn register_for_now(&mut self, key: u64) {
+        self.register_with(key, 0);
+    }
+
+    fn register_with(&mut self, key: u64, flags: u8) {
         let mut list = [0; 24];
         list[8..16].copy_from_slice(&key.to_be_bytes());
-        list[20] = 1;
+        list[20] = flags;
         self.issue(&[0x5f, 0, 0, 0, 0, 0, 0, 0, 24, 0], &list);
     }
 

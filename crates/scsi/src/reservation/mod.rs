@@ -32,7 +32,7 @@ mod transport_id;
 pub use kind::{Access, Effects, Refusal, ReservationType};
 pub use operator::{RegistrantInfo, ReservationsInfo};
 pub use parameters::PersistentOut;
-pub use persist::ImageError;
+pub use persist::{ImageError, is_persistent, with_port};
 pub use transport_id::{BadTransportId, TransportId};
 
 use crate::cdb::AccessClass;

@@ -153,6 +153,37 @@ impl Reservations {
     }
 }
 
+/// An image as it counts for a unit that hosts reach by the target port `to` now, and reached by `from` before: whoever
+/// was registered, or held the reservation, is and does. The two numbers change places, so that no two nexuses become
+/// one: who was registered by `to` before, where no host came by it, is not let in by that either.
+///
+/// # Errors
+/// The bytes are no image.
+pub fn with_port(image: &[u8], from: u16, to: u16) -> Result<Vec<u8>, ImageError> {
+    let mut state = Reservations::from_bytes(image)?;
+    let renumber = |nexus: &mut NexusKey| {
+        nexus.target_port = match nexus.target_port {
+            port if port == from => to,
+            port if port == to => from,
+            port => port,
+        };
+    };
+    state.registrations.iter_mut().for_each(|entry| renumber(&mut entry.nexus));
+    if let Some(Held { holder: Holder::One(nexus), .. }) = &mut state.held {
+        renumber(nexus);
+    }
+    debug_assert!(state.is_sound(), "ports were exchanged for all nexuses alike: {state:?}");
+    Ok(state.to_bytes())
+}
+
+/// Whether an image is one that outlives a loss of power: the last valid APTPL bit was one.
+///
+/// # Errors
+/// The bytes are no image.
+pub fn is_persistent(image: &[u8]) -> Result<bool, ImageError> {
+    Ok(Reservations::from_bytes(image)?.is_persistent())
+}
+
 /// The rest of the bytes to read.
 struct Reader<'a>(&'a [u8]);
 

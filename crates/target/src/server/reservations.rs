@@ -1,4 +1,4 @@
-//! Reservations as operators see and end them.
+//! Reservations as operators see and end them, and as they pass from one server to another.
 
 use std::sync::Arc;
 
@@ -26,6 +26,21 @@ impl Targets {
         clear_reservations(&unit)
             .await
             .map_err(|source| TargetError::Unsaved { unit: unit.name.clone(), source })
+    }
+
+    /// An image of the reservations that are kept in memory of a unit, by its serial number, while its target is
+    /// [offline](Self::set_offline): also of those that outlive no loss of power, which are saved nowhere. `None`
+    /// where nothing is: what is saved counts then.
+    #[must_use]
+    pub fn kept_reservations(&self, serial: &str) -> Option<Vec<u8>> {
+        self.0.targets.kept_reservations(serial)
+    }
+
+    /// A unit that was served by another server until now, without a loss of power since, has these reservations when
+    /// it is served here, whatever was kept or is saved of it. `None`: what is saved of it counts. It must not be
+    /// served now.
+    pub fn keep_reservations(&self, serial: &str, image: Option<Vec<u8>>) {
+        self.0.targets.keep_reservations(serial, image);
     }
 
     fn first_unit(&self, iqn: &str) -> Option<Arc<Unit>> {

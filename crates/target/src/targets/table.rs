@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::target::Target;
-use crate::unit::{Kept, Unit};
+use crate::unit::{Kept, KeptUnit, Unit};
 
 /// What is known by a name.
 #[derive(Debug)]
@@ -159,6 +159,24 @@ impl Table {
             kept.extend(inner.kept.get(serial).map(|unit| (serial.to_owned(), unit.clone())));
         }
         (kept, is_leaving)
+    }
+
+    /// The reservations that are kept of a unit which is not served, and was in the life of this server.
+    pub(crate) fn kept_reservations(&self, serial: &str) -> Option<Vec<u8>> {
+        self.inner().kept.get(serial).map(|unit| unit.reservations().to_vec())
+    }
+
+    /// A unit that is not served has these reservations when it is; without any, what is saved of it counts.
+    pub(crate) fn keep_reservations(&self, serial: &str, image: Option<Vec<u8>>) {
+        let mut inner = self.inner();
+        debug_assert!(
+            !inner.entries.values().any(|it| matches!(it, Entry::Served(_)) && it.has_unit(serial)),
+            "a unit that is served has its reservations"
+        );
+        match image {
+            Some(image) => inner.kept.insert(serial.to_owned(), KeptUnit::arrived(image)),
+            None => inner.kept.remove(serial),
+        };
     }
 
     /// Takes all targets out, for good.

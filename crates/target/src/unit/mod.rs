@@ -113,6 +113,17 @@ pub(crate) struct KeptUnit {
     ended: Arc<EndedSessions>,
 }
 
+impl KeptUnit {
+    /// That of a unit which was served by another server, with its reservations.
+    pub(crate) fn arrived(reservations: Vec<u8>) -> Self {
+        Self { reservations, ended: Arc::default() }
+    }
+
+    pub(crate) fn reservations(&self) -> &[u8] {
+        &self.reservations
+    }
+}
+
 /// Makes the units of a target, with the reservations that outlived its last run.
 pub(crate) fn make_all(
     specs: &[UnitSpec],

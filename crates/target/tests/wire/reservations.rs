@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use block::testing::{Fault, Operation, Rule};
 use iscsi::pdu::LoginStatus;
-use target::{FileStore, REGISTRATIONS_MAX, Record, TargetError};
+use target::{Config, FileStore, REGISTRATIONS_MAX, Record, TargetError};
 
 use crate::common::{
     A_MOMENT, Command, Connection, HeldStore, IQN, Login, NoLogin, Rig, config, faulty,
@@ -125,6 +125,50 @@ fn a_target_that_is_away_for_a_while_keeps_others_out_when_it_is_back() {
         .unwrap();
     back();
     to_second("other").run(&write(2)).good();
+}
+
+/// Nothing of it is saved, and a server of another portal group goes on with it.
+#[test]
+fn reservations_without_aptpl_pass_to_another_server_and_end_with_its_power() {
+    let disk = ram();
+    let from = Rig::ram();
+    let to = Rig::start(Config { port_group: 7, ..config([ram()]) });
+    let serve = |rig: &Rig| rig.server().targets().add(target_of(SECOND, [disk.clone()])).unwrap();
+    let log_in = |rig: &Rig, name: &str| {
+        let login = Login { target: Some(SECOND.to_owned()), ..Login::new(name) };
+        let mut host = login.connect(rig.portal()).unwrap();
+        host.take_attentions(0);
+        host
+    };
+    let offline = |rig: &Rig| {
+        on_core(rig.server(), |targets| async move {
+            targets.set_offline(SECOND, Duration::ZERO).await
+        })
+        .unwrap();
+        rig.server().targets().kept_reservations("second-0")
+    };
+    serve(&from);
+    assert_eq!(from.server().targets().kept_reservations("second-0"), None, "it is served");
+    let mut host = log_in(&from, "host");
+    register(&mut host, 0xaaaa, false);
+    reserve(&mut host, RESERVE, EXCLUSIVE_ACCESS, &reserve_list(0xaaaa, 0, false));
+    let kept = offline(&from).expect("it was served");
+    assert_eq!(target::is_persistent(&kept), Ok(false));
+
+    let image = target::with_port(&kept, 1, 7).unwrap();
+    to.server().targets().keep_reservations("second-0", Some(image.clone()));
+    serve(&to);
+    assert_eq!(log_in(&to, "other").run(&write(1)).status, CONFLICT, "who was kept out is");
+    let mut host = log_in(&to, "host");
+    host.run(&write(2)).good();
+    assert_eq!(keys(&mut host), [0xaaaa]);
+
+    // It has lost its power, and so has what was kept of it.
+    let again = offline(&to).expect("it was served");
+    assert_eq!(target::with_port(&again, 7, 1).unwrap(), kept);
+    to.server().targets().keep_reservations("second-0", None);
+    serve(&to);
+    log_in(&to, "other").run(&write(3)).good();
 }
 
 #[test]

@@ -1,15 +1,16 @@
-//! Who may, of those for whom another member asks.
+//! Who may, of those for whom another member asks, and which member may ask for itself.
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::HeaderValue;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use group::accounts::Role;
+use group::ownership::MemberId;
 use member::audit::{Actor, Refused};
 
-use super::{Behalf, Carried, MEMBER, REPEATED, member_of};
+use super::{Behalf, Carried, MEMBER, ON_BEHALF, REPEATED, member_of};
 use crate::problem::{Code, Problem};
 use crate::server::admit::{self, Caller, is_stream};
 use crate::server::app::App;
@@ -17,6 +18,10 @@ use crate::server::callers::Seat;
 use crate::server::held::UntilRevoked;
 use crate::server::idempotency::Repeated;
 use crate::server::peer::Peer;
+use crate::server::transit::{ARRIVE_PATH, MOVE_PATH, PREPARE_PATH};
+
+/// What a member asks for itself that is in the audit log.
+const NOTED: [&str; 3] = [ARRIVE_PATH, MOVE_PATH, PREPARE_PATH];
 
 /// The member that asks, and the SHA-256 of the certificate that it has shown.
 struct Sender {
@@ -58,6 +63,81 @@ pub(in crate::server) async fn admit_carried(
     if is_stream(response.headers()) { followed(app, sender, response) } else { response }
 }
 
+/// The other member that asks for itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::server) struct AskingMember {
+    pub(in crate::server) number: MemberId,
+    pub(in crate::server) name: String,
+}
+
+/// Lets in a member of the group that asks for itself. What it begins and what it ends is noted, what comes between is
+/// too much for that.
+pub(in crate::server) async fn admit_member(
+    State(app): State<Arc<App>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    if let Err(problem) = app.check_not_ending() {
+        return problem.into_response();
+    }
+    match let_in_itself(&app, &mut request) {
+        Ok((caller, asking)) => {
+            let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+            let is_noted = path.is_some_and(|path| NOTED.contains(&path));
+            request.extensions_mut().insert(asking);
+            if is_noted {
+                admit::run(&app, &caller, request, next).await
+            } else {
+                next.run(request).await
+            }
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// The member that asks. One that asks for somebody is refused: people have no use for what members ask of each other.
+fn let_in_itself(app: &App, request: &mut Request) -> Result<(Caller, AskingMember), Problem> {
+    let (peer, certificate) = member_at(request)?;
+    let seat = request.extensions_mut().remove::<Arc<Seat>>();
+    let asking = app.roll.now().and_then(|now| {
+        let (number, record) = member_of(&now, &certificate)?;
+        Some(AskingMember { number, name: record.name.clone() })
+    });
+    let name = asking.as_ref().map(|asking| asking.name.clone());
+    let admitted = match asking {
+        Some(_) if request.headers().contains_key(ON_BEHALF) => {
+            let sentence = "a member asks for this itself, and for nobody else";
+            Err(Problem::new(Code::Forbidden, sentence))
+        }
+        Some(asking) => Ok(asking),
+        None => Err(not_a_member()),
+    };
+    let asking =
+        admitted.inspect_err(|problem| note(app, peer, name.as_deref(), request, problem))?;
+    check_seat(seat.as_deref(), &asking.name)?;
+    Ok((Caller::member(peer, asking.name.clone()), asking))
+}
+
+/// The other end of a connection, and the certificate that it has shown.
+fn member_at(request: &Request) -> Result<(Peer, [u8; 32]), Problem> {
+    match request.extensions().get::<Peer>().copied() {
+        Some(peer @ Peer::Member { certificate, .. }) => Ok((peer, certificate)),
+        _ => Err(Problem::new(Code::Failed, "nobody knows which member asks")),
+    }
+}
+
+/// Refuses a member that has as many requests under way as one may have.
+fn check_seat(seat: Option<&Seat>, name: &str) -> Result<(), Problem> {
+    if seat.is_none_or(|seat| seat.asks_as(&format!("member '{name}'"))) {
+        return Ok(());
+    }
+    let sentence = format!(
+        "member '{name}' has as many requests under way here as one may have at once: try again when some have \
+         ended"
+    );
+    Err(Problem::new(Code::TooBusy, sentence))
+}
+
 /// A stream, for as long as the member that passes it on is one.
 fn followed(app: Arc<App>, sender: Sender, response: Response) -> Response {
     let Sender { name, certificate } = sender;
@@ -72,10 +152,7 @@ fn followed(app: Arc<App>, sender: Sender, response: Response) -> Response {
 
 /// Who asks, and which member for it. That who is refused is in the audit log.
 fn let_in(app: &App, request: &mut Request, least: Role) -> Result<(Caller, Sender), Problem> {
-    let peer = request.extensions().get::<Peer>().copied();
-    let Some(peer @ Peer::Member { certificate, .. }) = peer else {
-        return Err(Problem::new(Code::Failed, "nobody knows which member asks"));
-    };
+    let (peer, certificate) = member_at(request)?;
     let seat = request.extensions_mut().remove::<Arc<Seat>>();
     // As it is now: the connection may be older than the roll.
     let name = app.roll.now().and_then(|now| {
@@ -88,13 +165,7 @@ fn let_in(app: &App, request: &mut Request, least: Role) -> Result<(Caller, Send
     };
     let behalf = admitted.inspect_err(|problem| note(app, peer, name.as_deref(), request, problem));
     let (behalf, name) = (behalf?, name.unwrap_or_default());
-    if !seat.iter().all(|seat| seat.asks_as(&format!("member '{name}'"))) {
-        let sentence = format!(
-            "member '{name}' has as many requests under way here as one may have at once: try again when some have \
-             ended"
-        );
-        return Err(Problem::new(Code::TooBusy, sentence));
-    }
+    check_seat(seat.as_deref(), &name)?;
     let caller = Caller::carried(peer, Carried { behalf, member: name.clone() });
     Ok((caller, Sender { name, certificate }))
 }

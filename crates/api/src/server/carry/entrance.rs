@@ -2,7 +2,8 @@
 //!
 //! The port takes so many connections and no more; a member makes a new one for each request, and has at most
 //! [`REQUESTS_MAX`](super::lines::REQUESTS_MAX) requests and [`STREAMS_MAX`](super::lines::STREAMS_MAX) streams under
-//! way to another one. Who has no certificate of another member ends in the handshake.
+//! way to another one, and a connection for each volume that moves. Who has no certificate of another member ends in
+//! the handshake.
 
 use std::future::pending;
 use std::io;

@@ -152,8 +152,8 @@ async fn collected(
     Ok(page)
 }
 
-/// What a member says that does not list it.
-fn refusal(body: &[u8], name: String) -> Problem {
+/// What a member says that does not do it.
+pub(super) fn refusal(body: &[u8], name: String) -> Problem {
     let Ok(Refusal { code, detail }) = serde_json::from_slice(body) else {
         return CarryError::Strange(name).into();
     };

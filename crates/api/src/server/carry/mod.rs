@@ -12,7 +12,9 @@
 //!    that it is that one.
 //! 2. Who asks was let in where it asked. The sending member says who that is ([`Behalf`]) and what it may do; that is
 //!    held against the role of the route once more. The audit logs of both have what was changed.
-//! 3. What was carried is done where it came, or refused there. It is never carried on, and nothing is carried twice:
+//! 3. What a member asks for itself, as a volume moves, names nobody: it is answered on paths of its own, which are not
+//!    those of the interface ([`OwnLine`]).
+//! 4. What was carried is done where it came, or refused there. It is never carried on, and nothing is carried twice:
 //!    where an answer is lost, whoever asked hears that nobody knows what came of it.
 //!
 //! Members come from [`CurrentRoll`](member::CurrentRoll), which waits for nobody: nothing here asks the store.
@@ -26,6 +28,7 @@ mod fetch;
 mod gather;
 mod lines;
 mod looking;
+mod own_line;
 mod placing;
 mod send;
 #[cfg(test)]
@@ -42,12 +45,13 @@ use group::membership::{MemberRecord, PORTS, Roll};
 use group::ownership::MemberId;
 use member::RollNow;
 
-pub(super) use admission::admit_carried;
+pub(super) use admission::{AskingMember, admit_carried, admit_member};
 pub(super) use behalf::{Behalf, Carried};
 pub(super) use entrance::attend;
 pub(super) use fetch::{Budget, fetch};
 pub(super) use gather::{Meant, OfMember, count_elsewhere, gather, here, one_here};
 pub(super) use lines::Lines;
+pub(super) use own_line::{OwnError, OwnLine};
 pub(super) use send::send;
 pub(super) use way::carry;
 pub(super) use whereabouts::Whereabouts;

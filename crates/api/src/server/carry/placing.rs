@@ -5,7 +5,7 @@ use group::ownership::MemberId;
 use member::RollNow;
 
 use super::way::Told;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, of_placement};
 
 /// The member of the pool that has most room for it.
 pub(super) fn member_for(now: &RollNow, size_bytes: u64, told: &Told) -> Result<MemberId, Problem> {
@@ -57,10 +57,5 @@ pub(super) fn check_pool(roll: &Roll, member: MemberId, pool: Option<&str>) -> R
 
 /// Why no member takes it.
 fn refused(error: &PlacementError) -> Problem {
-    let code = match error {
-        PlacementError::NoSuchPool(_) => Code::NoSuchPool,
-        PlacementError::NobodyPresent(_) => Code::Unavailable,
-        PlacementError::NoRoom { .. } | PlacementError::Full(_) => Code::NoSpace,
-    };
-    Problem::new(code, error.to_string())
+    Problem::new(of_placement(error), error.to_string())
 }

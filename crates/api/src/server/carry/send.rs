@@ -21,7 +21,7 @@ use group::ownership::MemberId;
 use group::pki::SERVER_NAME;
 use http_body_util::Full;
 use hyper::body::{Frame, Incoming, SizeHint};
-use hyper::client::conn::http1;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use member::{CurrentRoll, RollNow};
 use rustix::net::sockopt::{
@@ -50,8 +50,9 @@ use crate::server::idempotency::{IDEMPOTENCY_KEY, Repeated};
 /// How long a connection may take to come about.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 
-/// How long the other side may take to prove who it is.
-const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+/// How long the other side may take to prove who it is. A program that hangs takes as long to be told from one that is
+/// there, as its machine takes connections for it.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 
 /// How long an answer may take to begin: longer than a member waits for its own core, which then says so.
 const ANSWER_TIME: Duration = Duration::from_secs(630);
@@ -60,7 +61,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(630);
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 
 /// How long nothing of an answer may come that has begun: a stream tells at least a sign of life every other second.
-const SILENCE: Duration = Duration::from_secs(30);
+pub(super) const SILENCE: Duration = Duration::from_secs(30);
 
 /// A machine that lost its power says nothing: after how long it is asked whether it is there, how often, and how many
 /// times in vain.
@@ -155,9 +156,9 @@ fn passed_on(
 }
 
 /// The member that is asked.
-struct Other {
+pub(super) struct Other {
     number: MemberId,
-    name: String,
+    pub(super) name: String,
     address: SocketAddr,
     /// It gave signs of life when it was to be asked.
     was_present: bool,
@@ -166,7 +167,7 @@ struct Other {
 
 impl Other {
     /// As the group is now.
-    fn of(now: &RollNow, to: MemberId) -> Result<Self, CarryError> {
+    pub(super) fn of(now: &RollNow, to: MemberId) -> Result<Self, CarryError> {
         if to == now.me {
             return Err(CarryError::Again);
         }
@@ -191,20 +192,21 @@ impl Other {
 
     /// A connection on which the other side has proved that it is this member. Whether it takes this one for a member
     /// shows when it is asked.
-    async fn connect(&self) -> Result<TlsStream<TcpStream>, CarryError> {
-        let silent = |time: Duration| {
-            self.unreachable(format!("nothing was heard within {} seconds", time.as_secs()))
-        };
+    pub(super) async fn connect(&self) -> Result<TlsStream<TcpStream>, CarryError> {
+        let unheard = format!("nothing was heard within {} seconds", CONNECT_TIME.as_secs());
         let failed = |error: io::Error| self.unreachable(error.to_string());
         let connected = timeout(CONNECT_TIME, TcpStream::connect(self.address)).await;
-        let stream = connected.map_err(|_| silent(CONNECT_TIME))?.map_err(failed)?;
+        let stream = connected.map_err(|_| self.unreachable(unheard))?.map_err(failed)?;
         watch_over(&stream).map_err(failed)?;
         let name = ServerName::try_from(SERVER_NAME).expect("it is a name");
         let shaken = TlsConnector::from(self.config.clone()).connect(name, stream);
         match timeout(HANDSHAKE_TIME, shaken).await {
             Ok(Ok(stream)) => Ok(stream),
             Ok(Err(error)) => Err(self.refused(&error)),
-            Err(_) => Err(silent(HANDSHAKE_TIME)),
+            Err(_) => {
+                let (member, seconds) = (self.name.clone(), HANDSHAKE_TIME.as_secs());
+                Err(CarryError::Silent { member, seconds })
+            }
         }
     }
 
@@ -227,18 +229,38 @@ impl Other {
         request: HttpRequest<Full<Bytes>>,
     ) -> Result<(Line, HttpResponse<Incoming>), CarryError> {
         let changes = is_change(request.method());
-        let broken = |error: hyper::Error| self.broken(&error, changes);
+        let (line, mut sender) = self.begin(stream, changes).await?;
+        let answer = self.answer(roll, &mut sender, request).await?;
+        Ok((line, answer))
+    }
+
+    /// HTTP over a connection, for one that changes something or does not.
+    pub(super) async fn begin(
+        &self,
+        stream: TlsStream<TcpStream>,
+        changes: bool,
+    ) -> Result<(Line, SendRequest<Full<Bytes>>), CarryError> {
         let mut http = http1::Builder::new();
         http.max_buf_size(HEAD_BYTES_MAX).max_headers(HEADERS_MAX);
-        let (mut sender, connection) =
-            http.handshake(TokioIo::new(stream)).await.map_err(broken)?;
-        let line = Line(tokio::spawn(connection).abort_handle());
+        let shaken = http.handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = shaken.map_err(|error| self.broken(&error, changes))?;
+        Ok((Line(tokio::spawn(connection).abort_handle()), sender))
+    }
+
+    /// Waits until the answer to a request begins.
+    pub(super) async fn answer(
+        &self,
+        roll: &CurrentRoll,
+        sender: &mut SendRequest<Full<Bytes>>,
+        request: HttpRequest<Full<Bytes>>,
+    ) -> Result<HttpResponse<Incoming>, CarryError> {
+        let changes = is_change(request.method());
         let answer = sender.send_request(request);
         tokio::pin!(answer);
         let end = Instant::now() + ANSWER_TIME;
         loop {
             if let Ok(answered) = timeout(LOOK_AFTER, &mut answer).await {
-                return Ok((line, answered.map_err(broken)?));
+                return answered.map_err(|error| self.broken(&error, changes));
             }
             if Instant::now() >= end {
                 return Err(self.no_answer(changes));
@@ -267,7 +289,7 @@ impl Other {
         }
     }
 
-    fn no_answer(&self, changes: bool) -> CarryError {
+    pub(super) fn no_answer(&self, changes: bool) -> CarryError {
         let name = self.name.clone();
         if changes { CarryError::NobodyKnows(name) } else { CarryError::NoAnswer(name) }
     }
@@ -285,7 +307,7 @@ fn watch_over(stream: &TcpStream) -> io::Result<()> {
 }
 
 /// The connection of one request, which ends with this value: a stream that nobody follows any more ends at once.
-struct Line(AbortHandle);
+pub(super) struct Line(AbortHandle);
 
 impl Drop for Line {
     fn drop(&mut self) {

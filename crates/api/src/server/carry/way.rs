@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
-use group::membership::MembershipError;
+use group::membership::{ListedVolume, MembershipError, Roll};
 use group::ownership::MemberId;
 use member::{GroupError, RequestError, RollNow};
 use serde::Deserialize;
@@ -432,7 +432,11 @@ impl Asked<'_> {
             return vec![member];
         }
         let others = roll.members.keys().copied().filter(|member| *member != me && lists(member));
-        own.into_iter().chain(others).collect()
+        let all: Vec<MemberId> = own.into_iter().chain(others).collect();
+        match kind {
+            Kind::Volume => one_of_a_move(roll, name, all),
+            Kind::Schedule => all,
+        }
     }
 
     /// The member that has a thing. Where none has told of it, all are asked: it may have been made just now.
@@ -515,6 +519,25 @@ impl Asked<'_> {
     fn name(&self, member: MemberId) -> &str {
         self.now.roll.members.get(&member).map_or("", |record| record.name.as_str())
     }
+}
+
+/// Of members that list one volume, as its serial number says, that which serves it: it has moved, and not all have told so
+/// yet. Volumes of one name that are not the same stay apart.
+fn one_of_a_move(roll: &Roll, name: &str, all: Vec<MemberId>) -> Vec<MemberId> {
+    let listed = |member: &MemberId| {
+        let inventory = roll.inventories.get(member)?;
+        inventory.volumes.iter().find(|volume| volume.name == name)
+    };
+    let volumes: Vec<_> = all.iter().map(listed).collect();
+    let Some(Some(first)) = volumes.first() else { return all };
+    let is_it =
+        |volume: &Option<&ListedVolume>| volume.is_some_and(|volume| volume.serial == first.serial);
+    if first.serial.is_empty() || !volumes.iter().all(is_it) {
+        return all;
+    }
+    let serves = |member: &&MemberId| listed(member).is_some_and(|volume| volume.is_online);
+    let one = all.iter().find(serves).or_else(|| all.first());
+    one.copied().into_iter().collect()
 }
 
 /// Why nothing is asked of others for who has logged in here.

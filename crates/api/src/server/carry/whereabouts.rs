@@ -106,6 +106,12 @@ impl Whereabouts {
         }
     }
 
+    /// A volume has moved to this member.
+    pub(in crate::server) fn moved(&self, volume: &str, on: MemberId) {
+        let made = vec![(Kind::Volume, volume.to_owned())];
+        self.learn(Named { made, gone: Vec::new() }, on);
+    }
+
     /// The member that it was put on a moment ago.
     pub(super) fn find(&self, kind: Kind, name: &str) -> Option<MemberId> {
         let known = self.known().get(&(kind, name.to_owned())).copied();

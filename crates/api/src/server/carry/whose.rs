@@ -149,6 +149,7 @@ const WHOSE: &[(&str, &str, Whose)] = &[
     ("DELETE", "/v1/volumes/{name}/access", Volume),
     ("DELETE", "/v1/volumes/{name}/access/{number}", Volume),
     ("GET", "/v1/volumes/{name}/changes", Volume),
+    ("POST", "/v1/volumes/{name}/move", Volume),
     ("POST", "/v1/volumes/{name}/purge", Volume),
     ("GET", "/v1/volumes/{name}/reservations", Volume),
     ("POST", "/v1/volumes/{name}/reservations/clear", Volume),

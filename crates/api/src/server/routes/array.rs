@@ -14,7 +14,7 @@ use crate::server::admit::Caller;
 use crate::server::body::{Sent, json};
 use crate::server::runs;
 use crate::server::tags::{Kept, Wanted};
-use crate::types::{Array, ArrayChange, Run, RunKind};
+use crate::types::{Array, ArrayChange, ArrayWork, Run};
 
 /// Show the array
 #[utoipa::path(
@@ -76,7 +76,7 @@ pub(super) async fn scrub(
     State(app): Shared,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Problem> {
-    accepted(&runs::begin(&app, RunKind::Scrub, &caller)?)
+    accepted(&runs::begin(&app, ArrayWork::Scrub, &caller)?)
 }
 
 /// Verify everything
@@ -92,7 +92,7 @@ pub(super) async fn check(
     State(app): Shared,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Problem> {
-    accepted(&runs::begin(&app, RunKind::Check, &caller)?)
+    accepted(&runs::begin(&app, ArrayWork::Check, &caller)?)
 }
 
 /// Spread data over all disks
@@ -108,11 +108,12 @@ pub(super) async fn rebalance(
     State(app): Shared,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Problem> {
-    accepted(&runs::begin(&app, RunKind::Rebalance, &caller)?)
+    accepted(&runs::begin(&app, ArrayWork::Rebalance, &caller)?)
 }
 
+/// A run that has begun, with where it can be followed.
 #[expect(clippy::unnecessary_wraps, reason = "as the handlers give it")]
-fn accepted(run: &Run) -> Result<Response, Problem> {
+pub(super) fn accepted(run: &Run) -> Result<Response, Problem> {
     let location = [(LOCATION, format!("/v1/runs/{}", run.id))];
     Ok((StatusCode::ACCEPTED, location, json(run)).into_response())
 }

@@ -16,6 +16,7 @@ mod figures;
 mod group;
 mod interface;
 mod metrics;
+mod moves;
 mod policies;
 mod pools;
 mod reservations;
@@ -62,6 +63,7 @@ fn of_volumes(router: OpenApiRouter<Arc<App>>) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(volumes::show_volume, volumes::change_volume, volumes::delete_volume))
         .routes(routes!(volumes::undelete_volume))
         .routes(routes!(volumes::purge_volume))
+        .routes(routes!(volumes::move_volume))
         .routes(routes!(reservations::show_reservations))
         .routes(routes!(reservations::clear_reservations))
         .routes(routes!(volumes::list_changes))
@@ -176,9 +178,12 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 }
 
 /// Answers all requests that another member has been asked and carries here. They are done here and carried no further.
+/// What a member asks for itself is answered nowhere else, and is in no document.
 pub(super) fn carried_router(app: Arc<App>) -> Router {
     let admission = from_fn_with_state(app.clone(), carry::admit_carried);
-    done_here(&app).layer(admission).with_state(app)
+    let of_itself = from_fn_with_state(app.clone(), carry::admit_member);
+    let moves = moves::router().layer(of_itself);
+    done_here(&app).layer(admission).merge(moves).with_state(app)
 }
 
 /// Answers all requests of those who were let in.

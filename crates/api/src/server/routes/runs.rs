@@ -53,11 +53,11 @@ pub(super) struct KindsQuery {
 
 impl KindsQuery {
     fn kinds(&self) -> Result<Vec<JobKind>, Problem> {
-        let Some(words) = &self.kinds else { return Ok(JobKind::ALL.to_vec()) };
-        let kind = |word: &str| JobKind::ALL.into_iter().find(|kind| kind.word() == word);
+        let Some(words) = &self.kinds else { return Ok(JobKind::OF_ARRAY.to_vec()) };
+        let kind = |word: &str| JobKind::OF_ARRAY.into_iter().find(|kind| kind.word() == word);
         let kinds = words.split(',').map(|word| {
             kind(word).ok_or_else(|| {
-                let all = JobKind::ALL.map(JobKind::word).join(", ");
+                let all = JobKind::OF_ARRAY.map(JobKind::word).join(", ");
                 Problem::new(
                     Code::Invalid,
                     format!("'{word}' is no kind of job: write some of {all}"),
@@ -109,12 +109,14 @@ pub(super) async fn show_run(
     Ok(json(&run))
 }
 
-/// Cancel a scrub, a check or a rebalance
+/// Cancel a scrub, a check, a rebalance or a move
 ///
 /// It ends as soon as it can be left, which is mostly at once, and its state says so then; what it has repaired
 /// stays repaired, and what it has moved stays where it is. A scrub that is about to put right what a disk has
 /// refused goes on to its end. A rebalance ends whoever began it before this run, also one that began by itself;
-/// chunks that are on their way arrive. If another run of it was begun after this one, data moves on for that.
+/// chunks that are on their way arrive. If another run of it was begun after this one, data moves on for that. A volume
+/// that moves stays where it was, and its hosts have it back if they had lost it; once the group is asked to give it to
+/// the other member, its move cannot be cancelled any more (409, `wrong-state`).
 #[utoipa::path(
     post, path = "/v1/runs/{id}/cancel", tag = "work",
     params(("id" = String, Path, description = "The run.")),
@@ -156,7 +158,7 @@ mod tests {
     #[test]
     fn kinds_are_words_with_commas_between_them() {
         let kinds = |words: Option<&str>| KindsQuery { kinds: words.map(str::to_owned) }.kinds();
-        assert_eq!(kinds(None).unwrap(), JobKind::ALL);
+        assert_eq!(kinds(None).unwrap(), JobKind::OF_ARRAY);
         let two = kinds(Some("rebuild,rebalance")).unwrap();
         assert_eq!(two, [JobKind::Rebuild, JobKind::Rebalance]);
         for none in ["", "rebuild,", "Rebuild"] {

@@ -9,15 +9,17 @@ use member::{Request, SnapshotRequest, VolumeRequest};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::array::accepted;
 use super::described::{ChangeRefusals, IdempotencyKey, IfMatch, Refusals};
 use super::{Shared, tagged};
 use crate::problem::{Code, Problem};
 use crate::server::admit::Caller;
 use crate::server::body::{Asked, Named, Sent};
 use crate::server::carry::{Meant, gather, one_here};
+use crate::server::moving;
 use crate::server::pages::{Page, page};
 use crate::server::tags::{Kept, Wanted};
-use crate::types::{Extent, List, NewVolume, Nothing, Volume, VolumeChange};
+use crate::types::{Extent, List, NewVolume, Nothing, Run, Volume, VolumeChange, VolumeMove};
 
 /// Which page of a list.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -219,6 +221,29 @@ pub(super) async fn purge_volume(
     let request = Request::Volume(VolumeRequest::Purge { name });
     app.change::<Nothing>(kept, tag, request).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Move a volume to another member of the group
+///
+/// Hosts go on reading and writing while it is copied. At its end they lose it for some seconds, log in again, and find
+/// the same disk at the other member. What would keep it from moving is looked for first, on both members: then nothing
+/// has begun. Its run is cancelled like any other until the group is asked to give it to the other member.
+#[utoipa::path(
+    post, path = "/v1/volumes/{name}/move", tag = "volumes", request_body = VolumeMove,
+    params(("name" = String, Path, description = "The volume."), IdempotencyKey),
+    responses(
+        (status = 202, description = "It has begun.", body = Run,
+         headers(("Location" = String, description = "Where it can be followed, at the member that answers."))),
+        ChangeRefusals,
+    ),
+)]
+pub(super) async fn move_volume(
+    State(app): Shared,
+    Extension(caller): Extension<Caller>,
+    Named(name): Named<String>,
+    Sent(to): Sent<VolumeMove>,
+) -> Result<Response, Problem> {
+    accepted(&moving::begin(&app, &caller, name, to).await?)
 }
 
 /// Between which moments.

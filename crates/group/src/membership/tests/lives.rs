@@ -185,6 +185,7 @@ fn what_members_serve_is_said_and_said_anew() {
     let volume = ListedVolume {
         name: "db".to_owned(),
         iqn: "iqn.2026-01.example:db".to_owned(),
+        serial: "S1".to_owned(),
         size_bytes: 1 << 40,
         is_online: true,
         shown: Shown::Listed(list),
@@ -202,6 +203,7 @@ fn what_members_serve_is_said_and_said_anew() {
         deleted: vec!["old".to_owned()],
         uses,
         shares: true,
+        leaving: vec!["iqn.gone".to_owned()],
     };
     let before = read(&membership).guard;
     for inventory in [full, Inventory::default()] {
@@ -220,6 +222,7 @@ fn what_an_earlier_version_says_of_a_member_is_read() {
     let volume = ListedVolume {
         name: "db".to_owned(),
         iqn: "iqn.a:db".to_owned(),
+        serial: "S1".to_owned(),
         size_bytes: 1,
         is_online: true,
         shown: Shown::Nobody,

@@ -1,6 +1,7 @@
 //! Members of a group over the embedded store.
 
 mod failures;
+mod handing;
 mod lives;
 mod meddled;
 mod names;

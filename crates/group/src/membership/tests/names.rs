@@ -11,22 +11,22 @@ use crate::membership::names::{NAMES_AT_ONCE_MAX, NameClaim, name_key};
 use crate::record::SettingError;
 use crate::store::StoreError;
 
-const ONE: MemberId = MemberId(1);
-const TWO: MemberId = MemberId(2);
+pub(super) const ONE: MemberId = MemberId(1);
+pub(super) const TWO: MemberId = MemberId(2);
 
 /// A group of the members 1 and 2.
-fn pair() -> (Arc<dyn Store>, Membership) {
+pub(super) fn pair() -> (Arc<dyn Store>, Membership) {
     let store = store();
     let membership = group(&store);
     join(&membership, applicant(2)).expect("there is room");
     (store, membership)
 }
 
-fn owned(names: &[&str]) -> Vec<String> {
+pub(super) fn owned(names: &[&str]) -> Vec<String> {
     names.iter().map(|&name| name.to_owned()).collect()
 }
 
-fn claim(
+pub(super) fn claim(
     membership: &Membership,
     member: MemberId,
     names: &[&str],
@@ -34,11 +34,11 @@ fn claim(
     wait(membership.claim_names(member, &owned(names)))
 }
 
-fn release(membership: &Membership, member: MemberId, names: &[&str]) {
+pub(super) fn release(membership: &Membership, member: MemberId, names: &[&str]) {
     wait(membership.release_names(member, &owned(names))).expect("it is written");
 }
 
-fn claimed(membership: &Membership, member: MemberId) -> Vec<String> {
+pub(super) fn claimed(membership: &Membership, member: MemberId) -> Vec<String> {
     wait(membership.claimed_by(member)).expect("it is read")
 }
 
@@ -50,7 +50,7 @@ fn taken(error: MembershipError) -> (String, String) {
     }
 }
 
-fn revision(store: &Arc<dyn Store>) -> Revision {
+pub(super) fn revision(store: &Arc<dyn Store>) -> Revision {
     wait(store.range(Selection::key("names"))).expect("it is read").revision
 }
 
@@ -208,7 +208,7 @@ fn what_a_later_version_wrote_is_left_alone() {
 }
 
 /// A group of two, and a store that is meddled with between it and the first of the two that are returned.
-fn meddled() -> (Arc<Meddled>, Membership, Membership) {
+pub(super) fn meddled() -> (Arc<Meddled>, Membership, Membership) {
     let (store, others) = pair();
     let meddled = Meddled::with(&store);
     let membership = meddled.membership();
@@ -216,14 +216,14 @@ fn meddled() -> (Arc<Meddled>, Membership, Membership) {
 }
 
 /// Another member claims it by then, or the same one.
-fn claims(others: &Membership, member: MemberId, names: &[&str]) -> Act {
+pub(super) fn claims(others: &Membership, member: MemberId, names: &[&str]) -> Act {
     let (others, names) = (others.clone(), owned(names));
     Act::After(Box::new(move || {
         wait(others.claim_names(member, &names)).expect("it comes first");
     }))
 }
 
-fn nothing() -> Act {
+pub(super) fn nothing() -> Act {
     Act::Unheard(Box::new(|| {}))
 }
 

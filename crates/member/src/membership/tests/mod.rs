@@ -22,6 +22,9 @@ use super::trouble::Trouble;
 use super::*;
 use crate::group_request::MemberState;
 
+pub(crate) use node::free_at;
+pub(crate) use sharing::{join, make_group, start};
+
 const GROUP: &str = "0123456789abcdef0123456789abcdef";
 
 /// A group of members with these numbers, of whom some are present. Each has entered.

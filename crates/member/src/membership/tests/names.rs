@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use group::membership::{HandOver, MoveId, folded};
+
 use super::node::{Node, on_a_core, until};
 use super::*;
 
@@ -202,6 +204,57 @@ fn a_name_that_two_have_when_they_meet_is_told_of_once_and_until_one_has_another
         assert!(refusal(&one, &["vm2"]).await.is_some());
         let is_told = || !two.here.naming.told.borrow().is_empty();
         until("it is well", async || !is_told()).await;
+        for node in [one, two] {
+            node.end().await;
+        }
+    });
+}
+
+/// The source has the volume until it is purged, and the destination has it by another name until the name is its own.
+#[test]
+fn names_of_volumes_on_their_way_are_left_to_their_moves() {
+    on_a_core(async {
+        let [one, two] = pair([121, 122]).await;
+        let hands = [(&one, "VM_1"), (&two, "vm-1")].map(|(node, name)| {
+            let hands = Rc::new(RefCell::new(Some(owned(&[name]))));
+            let said = hands.clone();
+            node.here.set_in_hands(move || said.borrow().clone());
+            hands
+        });
+        make(&one, "vm_1").await;
+        let id: MoveId = "7".repeat(32).parse().expect("a number");
+        let to = two.here.me().expect("it is in one");
+        let given = one.here.hand_over(to, "vm_1", &id).await.expect("the store answers");
+        assert_eq!(given, HandOver::Done);
+        let holder = async || {
+            let holder = one.here.holder_of("vm_1").await.expect("the store answers");
+            holder.map(|holder| (holder.member, holder.moved))
+        };
+        let has = |node: &Node| node.here.naming.promised.borrow().contains_key(&folded("vm_1"));
+        let look = async || {
+            for node in [&one, &two] {
+                node.here.look_at_names();
+            }
+            ring::sleep(Duration::from_secs(2)).await;
+        };
+        look().await;
+        assert_eq!((has(&one), has(&two)), (false, true), "what is promised is read anew");
+        assert_eq!(holder().await, Some((to, Some(id.clone()))), "it is not given back");
+        assert_eq!(one.told(Kind::VolumeNameTwice), 0, "nor is it missed");
+        // Whether there are any is not known.
+        hands[1].replace(None);
+        look().await;
+        assert_eq!(holder().await, Some((to, Some(id))));
+
+        hands[1].replace(Some(Vec::new()));
+        two.here.look_at_names();
+        until("nobody uses it there", async || holder().await.is_none()).await;
+        look().await;
+        assert_eq!(holder().await, None, "the volume that is here is to be purged");
+        hands[0].replace(Some(Vec::new()));
+        one.here.look_at_names();
+        let me = one.here.me().expect("it is in one");
+        until("it stays", async || holder().await == Some((me, None))).await;
         for node in [one, two] {
             node.end().await;
         }

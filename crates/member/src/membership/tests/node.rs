@@ -161,7 +161,7 @@ impl Node {
 }
 
 /// Where a member can listen, at the address 127.0.0.`number`.
-pub(super) fn free_at(number: u8) -> SocketAddr {
+pub(crate) fn free_at(number: u8) -> SocketAddr {
     let ip = Ipv4Addr::new(127, 0, 0, number);
     // The ports behind a free one are free more often than not.
     let is_free = |port: u16| (0..PORTS).all(|n| TcpListener::bind((ip, port + n)).is_ok());

@@ -17,7 +17,7 @@ use crate::request::Request;
 use crate::running::tests::wait_until;
 use crate::testing::Rig;
 
-pub(super) fn start(dir: &Path, name: &str) -> Rig {
+pub(crate) fn start(dir: &Path, name: &str) -> Rig {
     let home = dir.join(name);
     let rig = Rig::start(&home, &home.join("data"));
     rig.watch();
@@ -37,13 +37,13 @@ fn shown(rig: &Rig) -> Option<GroupState> {
     }
 }
 
-pub(super) fn make_group(rig: &Rig, member: &str, listen: SocketAddr) {
+pub(crate) fn make_group(rig: &Rig, member: &str, listen: SocketAddr) {
     let (name, member) = ("lab".to_owned(), Some(member.to_owned()));
     asked(rig, GroupRequest::Create { name, member, listen }).expect("a group");
 }
 
 /// What the interface does at both ends.
-pub(super) fn join(
+pub(crate) fn join(
     rig: &Rig,
     member: &str,
     listen: SocketAddr,

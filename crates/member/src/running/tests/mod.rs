@@ -5,6 +5,7 @@ mod clones;
 mod costs;
 mod faults;
 mod first;
+pub(crate) mod leaving;
 mod names;
 mod one_host;
 mod reservations;
@@ -24,13 +25,13 @@ const COME_BACK: Option<LoginStatus> = Some(LoginStatus::SERVICE_UNAVAILABLE);
 const NO_SUCH_TARGET: Option<LoginStatus> = Some(LoginStatus::NOT_FOUND);
 
 /// The iSCSI name of a host.
-fn host(name: &str) -> String {
+pub(crate) fn host(name: &str) -> String {
     format!("iqn.2026-11.example:{name}")
 }
 
 /// The target of a volume.
-fn iqn(rig: &Rig, volume: &'static str) -> String {
-    rig.with(async move |member| member.serving().names().volume(volume))
+pub(crate) fn iqn(rig: &Rig, volume: &'static str) -> String {
+    rig.with(async move |member| member.serving().iqn_of(volume))
 }
 
 /// Lets a host use a volume.

@@ -80,7 +80,7 @@ fn a_snapshot_that_two_hosts_write_to_keeps_its_volume_shared() {
     let (volume, name) = (|| "w".to_owned(), || "s".to_owned());
     ask(SnapshotRequest::Create { volumes: vec![volume()], name: Some(name()) });
     ask(SnapshotRequest::SetWritable { volume: volume(), name: name(), fresh: false });
-    let target = rig.with(async move |member| member.serving().names().snapshot("w", "s"));
+    let target = rig.with(async move |member| member.serving().iqn_of_snapshot("w", "s"));
     let both = ["a", "b"].map(host);
     let log_in = |name: &String| Host::log_in(portal, name, &target);
     let of_snapshot = |refused: Result<(), RequestError>| match refused {

@@ -63,6 +63,55 @@ fn power_on_keeps_what_aptpl_asked_to_keep() {
     assert!(same(&dropped, &Reservations::new()));
 }
 
+/// The same unit behind another target port: nothing but the port of its nexuses is another.
+#[test]
+fn behind_another_port_the_same_hosts_are_registered() {
+    for kind in ReservationType::ALL {
+        for mut state in [persistent(kind), Unit::reserved(kind).state] {
+            let image = with_port(&state.to_bytes(), 1, 7).unwrap();
+            let moved = Reservations::from_bytes(&image).unwrap();
+            for number in 0..4 {
+                let (here, there) = (nexus(number), NexusKey { target_port: 7, ..nexus(number) });
+                assert_eq!(moved.key_of(&there), state.key_of(&here), "{kind:?}");
+                assert_eq!(moved.access(&there), state.access(&here), "{kind:?} of {number}");
+                assert_eq!(moved.key_of(&here), None, "{kind:?}");
+            }
+            assert_eq!(is_persistent(&image), Ok(state.is_persistent()));
+            assert_eq!(with_port(&image, 7, 1).unwrap(), state.to_bytes(), "and back");
+            assert_eq!(with_port(&image, 3, 4).unwrap(), image, "nobody came by that one");
+            state.power_on();
+            assert_eq!(state.key_of(&nexus(0)).is_some(), is_persistent(&image).unwrap());
+        }
+    }
+}
+
+/// A host that has registered by both numbers, of which one was that of an earlier life of the unit.
+#[test]
+fn who_was_registered_by_the_new_port_before_is_not_registered_by_it() {
+    let mut unit = Unit::reserved(WriteExclusiveRegistrantsOnly);
+    let old = NexusKey { target_port: 7, ..nexus(5) };
+    unit.register(&old, 55);
+    unit.register(&NexusKey { target_port: 7, ..nexus(0) }, 77);
+    let image = with_port(&unit.state.to_bytes(), 1, 7).unwrap();
+    let moved = Reservations::from_bytes(&image).unwrap();
+    assert_eq!(moved.key_of(&NexusKey { target_port: 7, ..nexus(0) }), Some(10));
+    assert_eq!(moved.key_of(&nexus(0)), Some(77));
+    assert_eq!((moved.key_of(&old), moved.key_of(&nexus(5))), (None, Some(55)));
+    assert!(
+        moved.conflicts(&old, AccessClass::Write),
+        "no host came by that number, and none is let in by it"
+    );
+}
+
+#[test]
+fn what_is_no_image_has_no_ports() {
+    let mut image = persistent(WriteExclusive).to_bytes();
+    assert_eq!(with_port(b"nonsense", 1, 2), Err(ImageError::Magic));
+    image[25] ^= 1;
+    assert_eq!(with_port(&image, 1, 2), Err(ImageError::Checksum));
+    assert_eq!(is_persistent(&image), Err(ImageError::Checksum));
+}
+
 /// Replaces the checksum, so that the contents are what is judged.
 fn sealed(mut image: Vec<u8>, change: impl FnOnce(&mut Vec<u8>)) -> Result<(), ImageError> {
     let state = Reservations::from_bytes(&image).unwrap();

@@ -1,12 +1,17 @@
 //! Who comes to the port of members and is none, or says what no member says.
 
+use std::slice;
+
 use axum::http::{HeaderName, HeaderValue};
+use group::membership::MoveId;
 use group::pki::SERVER_NAME;
+use group::settings::Arrival;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use member::audit::Action;
+use member::{ArrivalStep, MoveRequest};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{AlertDescription, ClientConfig, RootCertStore};
@@ -176,6 +181,63 @@ async fn a_member_that_says_nothing_that_reads_of_who_asks_is_refused() {
     // Nor is there anything else than the interface.
     let (status, body) = talk.ask(Method::POST, "/door/v1/join", &[ada]).await.unwrap();
     assert_eq!(status, 404, "{body}");
+}
+
+/// What a member asks for itself: nobody has it do that, and no member has another one's move done.
+#[tokio::test]
+async fn a_move_is_of_the_member_that_asks_and_of_nobody_for_whom_it_asks() {
+    let arrival = |id: MoveId, from: MemberId| {
+        let name = "vm".to_owned();
+        Arrival { id, volume: 1, name, from, online: true }
+    };
+    let (its, of_another) = (MoveId::draw().unwrap(), MoveId::draw().unwrap());
+    let arrivals = vec![arrival(its.clone(), LEFT), arrival(of_another.clone(), MemberId(9))];
+    let pair = Pair::begin(move |request| {
+        Some(Ok(match request {
+            Request::Move(MoveRequest::Arrivals) => Answer::Arrivals(arrivals.clone()),
+            Request::Move(MoveRequest::Adopt { .. }) => Answer::Arrived(ArrivalStep::Waiting),
+            _ => Answer::Done,
+        }))
+    })
+    .await;
+    let mut talk = Talk::begin(&pair, &pair.issued[0]).await;
+    let ada = (ON_BEHALF, HeaderValue::from_static(ADA));
+    for (method, path) in [
+        (Method::POST, "/v1/moves".to_owned()),
+        (Method::DELETE, format!("/v1/moves/{its}")),
+        (Method::POST, format!("/v1/moves/{its}/adopt")),
+    ] {
+        let (status, body) = talk.ask(method, &path, slice::from_ref(&ada)).await.unwrap();
+        assert_eq!(status, 403, "{path}: {body}");
+        assert!(body.contains("asks for this itself"), "{body}");
+    }
+    assert!(pair.right.asked().is_empty());
+    for (method, what) in
+        [(Method::DELETE, ""), (Method::POST, "/adopt"), (Method::POST, "/prepare")]
+    {
+        let path = format!("/v1/moves/{of_another}{what}");
+        let (status, body) = talk.ask(method, &path, &[]).await.unwrap();
+        // What is to be prepared has to be said first.
+        let wanted = if what == "/prepare" { 422 } else { 403 };
+        assert_eq!(status, wanted, "{path}: {body}");
+    }
+    let of_none = format!("/v1/moves/{}/pieces", MoveId::draw().unwrap());
+    let (status, body) = talk.ask(Method::PUT, &of_none, &[]).await.unwrap();
+    assert_eq!(status, 409, "{body}");
+    let looks = |asked: &Request| *asked == Request::Move(MoveRequest::Arrivals);
+    assert!(pair.right.asked().iter().all(looks), "{:?}", pair.right.asked());
+
+    let (status, body) =
+        talk.ask(Method::POST, &format!("/v1/moves/{its}/adopt"), &[]).await.unwrap();
+    assert_eq!((status, &*body), (200, r#"{"step":"waiting"}"#));
+    let (status, _) = talk.ask(Method::DELETE, &format!("/v1/moves/{its}"), &[]).await.unwrap();
+    assert_eq!(status, 204);
+    let entries = pair.right.entries();
+    let last = entries.last().expect("it is on record");
+    assert_eq!((last.action, &*last.operation), (Action::Change, "DELETE /v1/moves/{id}"));
+    assert_eq!(last.who.account.as_deref(), Some("member 'left'"));
+    let refused = entries.iter().filter(|entry| entry.action == Action::LoginRefused).count();
+    assert_eq!(refused, 3, "{entries:?}");
 }
 
 #[tokio::test]

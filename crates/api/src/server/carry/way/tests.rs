@@ -54,6 +54,7 @@ fn inventory(volumes: &[&str], free_bytes: u64) -> Inventory {
     let listed = |name: &&str| ListedVolume {
         name: (*name).to_owned(),
         iqn: format!("iqn.2026-11.dev.drystone:01:{name}"),
+        serial: String::new(),
         size_bytes: GIB,
         is_online: true,
         shown: Shown::default(),
@@ -229,6 +230,17 @@ async fn a_volume_is_where_a_member_says_that_it_is() {
     assert_eq!(code, Code::SeveralMembers);
     assert!(told.contains("on two members, 'right' and 'third'"), "{told}");
     assert!(told.contains("--on MEMBER"), "{told}");
+    // One that has moved is where it is served, and what no serial number says to be one is two.
+    for (serials, found) in [(["S1", "S1"], Some(THIRD)), (["S1", "S2"], None), (["", ""], None)] {
+        for (member, serial, is_online) in [(RIGHT, serials[0], false), (THIRD, serials[1], true)] {
+            bed.says(member, |inventory| {
+                let all = &mut inventory.volumes;
+                let twice = all.iter_mut().find(|it| it.name == "twice").expect("it is listed");
+                (twice.serial, twice.is_online) = (serial.to_owned(), is_online);
+            });
+        }
+        assert_eq!(bed.volume("twice").await.ok().flatten(), found, "{serials:?}");
+    }
     // This one is no other.
     let (code, told) = refused(bed.volume("both").await);
     assert_eq!(code, Code::SeveralMembers);

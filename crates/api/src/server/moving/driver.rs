@@ -1,0 +1,357 @@
+//! The driver of a move, at its source: it asks the member for what is to be sent, sends it, and has it handed over.
+//!
+//! ```text
+//!  Begin ─▶ arrive ─▶ Next, write … Freeze … Next, write ─▶ Seal ─▶ prepare ─▶ Commit ─▶ adopt ─▶ Gone
+//!   │         │                       │                       │        │          │ until it is known
+//!   ╰ refused ┴──────────── cancelled, or something fails ────┴────────╯          ╰─▶ it stays
+//!                                     │
+//!                                     ▼
+//!                     GiveUp, until it is answered; discard
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use group::handover::SourceSays;
+use group::membership::MoveId;
+use member::events::Severity;
+use member::{Answer, ArrivalStep, Leaving, MoveRequest, Piece, Request, RequestError, Seal};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::remote::{Destination, not_taken};
+use super::{here, tell_given_up, tell_moved};
+use crate::problem::{Code, Problem};
+use crate::server::admit::Caller;
+use crate::server::app::{App, stopping};
+use crate::server::carry::OwnError;
+use crate::server::runs::{self, Ended, Going};
+use crate::types::{Job, JobKind, Nothing, Run, RunKind, VolumeMove};
+
+/// How often it is told how far a move has come.
+const PULSE: Duration = Duration::from_secs(1);
+
+/// After how long it is asked again what has to be answered.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// How long who asks for a move waits until a move that is refused is given up.
+const REFUSAL_TIME: Duration = Duration::from_secs(5);
+
+/// How long the destination has to say that it serves the volume. What takes longer goes on without the run.
+const ADOPTION_TIME: Duration = Duration::from_secs(120);
+
+/// Begins to move a volume of this member for somebody. What keeps it from moving is said at once, by either side.
+pub(in crate::server) async fn begin(
+    app: &Arc<App>,
+    caller: &Caller,
+    name: String,
+    asked: VolumeMove,
+) -> Result<Run, Problem> {
+    let VolumeMove { to, pool } = asked;
+    if to.is_some() && pool.is_some() {
+        let sentence = "a volume moves to a member, or to the one with most room of a pool: send to or pool, not both";
+        return Err(Problem::new(Code::Invalid, sentence));
+    }
+    if app.roll.now().is_none() {
+        let sentence = "a volume moves from member to member of a group, and this member is in none, or has heard \
+                        nothing of it since it was started";
+        return Err(Problem::new(Code::NoGroup, sentence));
+    }
+    let run = runs::enter(app, RunKind::Move, caller)?;
+    match ready(app, MoveRequest::Begin { name, to, pool }).await {
+        Ok(drive) => {
+            run.moves(&drive.leaving.passport.name, &drive.leaving.to_name);
+            let begun = run.shown();
+            tokio::spawn(go_on(drive, run));
+            Ok(begun)
+        }
+        Err(problem) => {
+            run.forget(app);
+            Err(problem)
+        }
+    }
+}
+
+/// Both sides are ready for it.
+async fn ready(app: &Arc<App>, request: MoveRequest) -> Result<Drive, Problem> {
+    let leaving: Leaving = here(app, request).await?;
+    let mut there = Destination::of(app, &leaving);
+    let Err(error) = there.arrive(&leaving.passport).await else {
+        let progress = Arc::new(Progress::of(&leaving));
+        return Ok(Drive { app: app.clone(), leaving, there, progress });
+    };
+    let (app, id) = (app.clone(), leaving.id.clone());
+    // The volume may have begun to come, unless that was refused.
+    let is_refused = matches!(error, OwnError::Refused(_));
+    let given_up = tokio::spawn(async move {
+        if give_up(&app, &id).await.is_ok() && !is_refused {
+            drop(there.discard().await);
+        }
+    });
+    // Whoever asks again at once is not to hear that it moves already.
+    drop(timeout(REFUSAL_TIME, given_up).await);
+    Err(not_taken(&leaving, error))
+}
+
+/// How much of a volume was sent.
+#[derive(Debug)]
+struct Progress {
+    volume: String,
+    total_bytes: u64,
+    done_bytes: AtomicU64,
+}
+
+impl Progress {
+    fn of(leaving: &Leaving) -> Self {
+        let (volume, total_bytes) = (leaving.passport.name.clone(), leaving.total_bytes);
+        Self { volume, total_bytes, done_bytes: AtomicU64::new(0) }
+    }
+
+    fn sent(&self, piece: &Piece) {
+        let bytes = match piece {
+            Piece::Data { bytes, .. } => bytes.len() as u64,
+            Piece::Zeroes { len_bytes, .. } => *len_bytes,
+            _ => 0,
+        };
+        self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Tells how far a move has come, and how fast it was since the last time.
+struct Meter {
+    progress: Arc<Progress>,
+    last: (Instant, u64),
+}
+
+impl Meter {
+    fn new(progress: Arc<Progress>) -> Self {
+        Self { progress, last: (Instant::now(), 0) }
+    }
+
+    fn job(&mut self) -> Job {
+        let Progress { volume, total_bytes, done_bytes } = &*self.progress;
+        let (now, done_bytes) = (Instant::now(), done_bytes.load(Ordering::Relaxed));
+        let (at, before) = self.last;
+        let ms = now.duration_since(at).as_millis().max(1);
+        let rate = u128::from(done_bytes - before) * 1000 / ms;
+        self.last = (now, done_bytes);
+        Job {
+            kind: JobKind::Move,
+            subject: volume.clone(),
+            done_bytes,
+            // What hosts write meanwhile comes on top.
+            total_bytes: (*total_bytes).max(done_bytes),
+            rate_bytes: u64::try_from(rate).unwrap_or(u64::MAX),
+            member: None,
+        }
+    }
+}
+
+/// Moves a volume until its run ends, and tells how it does meanwhile, also where nothing goes on: who follows it takes
+/// silence for the end of the member.
+async fn go_on(mut drive: Drive, run: Going) {
+    let mut meter = Meter::new(drive.progress.clone());
+    let ended = {
+        let work = drive.finish(&run);
+        tokio::pin!(work);
+        loop {
+            match timeout(PULSE, &mut work).await {
+                Ok(ended) => break ended,
+                Err(_) => run.tell(vec![meter.job()]),
+            }
+        }
+    };
+    run.tell(vec![meter.job()]);
+    run.end(ended);
+}
+
+/// Why a volume stays.
+#[derive(Debug)]
+enum Stop {
+    /// Somebody wants it to.
+    Cancelled,
+    /// It cannot go on.
+    Failed(Problem),
+}
+
+impl From<Problem> for Stop {
+    fn from(problem: Problem) -> Self {
+        Self::Failed(problem)
+    }
+}
+
+/// A move that goes on.
+struct Drive {
+    app: Arc<App>,
+    leaving: Leaving,
+    there: Destination,
+    progress: Arc<Progress>,
+}
+
+impl Drive {
+    fn id(&self) -> MoveId {
+        self.leaving.id.clone()
+    }
+
+    async fn finish(&mut self, run: &Going) -> Ended {
+        if let Err(stop) = self.send_all(run).await {
+            return self.stay(stop).await;
+        }
+        match self.commit().await {
+            Ok(true) => self.arrived().await,
+            Ok(false) => self.not_given().await,
+            Err(problem) => Ended::Failed(problem),
+        }
+    }
+
+    /// Has all of the volume there, whatever ends meanwhile. From then on it cannot be cancelled.
+    async fn send_all(&mut self, run: &Going) -> Result<(), Stop> {
+        let mut next = next_piece(&self.app, &self.leaving.id).await?;
+        loop {
+            self.check_goes_on(run)?;
+            next = match next {
+                Piece::End => break,
+                Piece::CaughtUp => {
+                    here::<Nothing>(&self.app, MoveRequest::Freeze { id: self.id() }).await?;
+                    next_piece(&self.app, &self.leaving.id).await?
+                }
+                piece => {
+                    // The one is read while the other is written.
+                    let reading = next_piece(&self.app, &self.leaving.id);
+                    let (written, read) = tokio::join!(self.there.write(&piece), reading);
+                    written.map_err(|error| not_taken(&self.leaving, error))?;
+                    self.progress.sent(&piece);
+                    read?
+                }
+            };
+        }
+        let seal: Seal = here(&self.app, MoveRequest::Seal { id: self.id() }).await?;
+        let prepared = self.there.prepare(&seal).await;
+        prepared.map_err(|error| not_taken(&self.leaving, error))?;
+        if run.is_past_return(&self.app) { Ok(()) } else { Err(Stop::Cancelled) }
+    }
+
+    fn check_goes_on(&self, run: &Going) -> Result<(), Stop> {
+        self.app.check_not_ending()?;
+        if run.is_cancelled() { Err(Stop::Cancelled) } else { Ok(()) }
+    }
+
+    /// Has the group asked to give the volume away until it is known whether it has.
+    async fn commit(&mut self) -> Result<bool, Problem> {
+        loop {
+            let request = MoveRequest::Commit { id: self.id() };
+            let (_, coming) = self.app.begin(Request::Move(request));
+            match coming.await {
+                Ok(Ok(Answer::Committed(is_given))) => return Ok(is_given),
+                // It was decided by somebody else.
+                Ok(Err(RequestError::NoSuchMove(_) | RequestError::MoveOutOfStep { .. })) => {
+                    give_up(&self.app, &self.leaving.id).await?;
+                    let says = says(&self.app, &self.leaving.id).await?;
+                    return Ok(says == SourceSays::HandedOver);
+                }
+                Ok(Err(error)) => {
+                    let (name, why) = (&self.leaving.passport.name, self.app.problem(&error));
+                    tracing::warn!("it is not known yet whether '{name}' has moved: {why}");
+                }
+                Ok(Ok(other)) => tracing::warn!("no answer to a hand-over: {other:?}"),
+                Err(_) => return Err(stopping()),
+            }
+            self.app.check_not_ending()?;
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// The group has given the volume away: waits until it is served there, and lets go of what is left of it here.
+    async fn arrived(&mut self) -> Ended {
+        let (name, to) = (&self.leaving.passport.name, &self.leaving.to_name);
+        let text = format!("volume '{name}' has moved to member '{to}'");
+        tell_moved(&self.app, &self.leaving.id, name, &text);
+        self.app.whereabouts.moved(name, self.leaving.to);
+        let end = Instant::now() + ADOPTION_TIME;
+        loop {
+            let why = match self.there.look(Some(SourceSays::HandedOver)).await {
+                Ok(ArrivalStep::Adopted | ArrivalStep::Unknown) => break,
+                Ok(_) => "it has not heard yet that the group has given it the volume".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            if Instant::now() >= end || self.app.check_not_ending().is_err() {
+                let sentence = format!(
+                    "volume '{name}' is member '{to}''s now, which has not said yet that it serves it: {why}; this \
+                     goes on by itself"
+                );
+                return Ended::Failed(Problem::new(Code::Unavailable, sentence));
+            }
+            sleep(PAUSE).await;
+        }
+        // The janitor asks for it again if it is too early.
+        drop(here::<Nothing>(&self.app, MoveRequest::Gone { id: self.id() }).await);
+        Ended::Done(None)
+    }
+
+    /// The group has not given the volume away, and will not.
+    async fn not_given(&mut self) -> Ended {
+        let (name, to) = (&self.leaving.passport.name, &self.leaving.to_name);
+        let sentence = format!(
+            "volume '{name}' stays here: the group did not give it to member '{to}', as one of both is no member any \
+             more, or the name was given to another volume"
+        );
+        self.clean_up(SourceSays::GivenUp, (&sentence, Severity::Warning)).await;
+        Ended::Failed(Problem::new(Code::WrongState, sentence))
+    }
+
+    /// Has the volume stay. Nothing was asked of the group.
+    async fn stay(&mut self, stop: Stop) -> Ended {
+        if let Err(problem) = give_up(&self.app, &self.leaving.id).await {
+            // The next start gives it up.
+            return Ended::Failed(problem);
+        }
+        let says = says(&self.app, &self.leaving.id).await.unwrap_or(SourceSays::GivenUp);
+        if says == SourceSays::HandedOver {
+            return self.arrived().await;
+        }
+        let (name, to) = (&self.leaving.passport.name, &self.leaving.to_name);
+        let (why, severity) = match &stop {
+            Stop::Cancelled => ("it was cancelled".to_owned(), Severity::Info),
+            Stop::Failed(problem) => (problem.detail.clone(), Severity::Warning),
+        };
+        let text =
+            format!("volume '{name}' stays here, its move to member '{to}' was given up: {why}");
+        self.clean_up(says, (&text, severity)).await;
+        match stop {
+            Stop::Cancelled => Ended::Cancelled,
+            Stop::Failed(problem) => Ended::Failed(problem),
+        }
+    }
+
+    /// Tells that the volume stays, the destination too. One that does not hear of it asks by itself.
+    async fn clean_up(&mut self, says: SourceSays, told: (&str, Severity)) {
+        tell_given_up(&self.app, &self.leaving.id, &self.leaving.passport.name, told);
+        // What is not prepared first, then what is.
+        if self.there.discard().await.is_ok() {
+            drop(self.there.look(Some(says)).await);
+        }
+    }
+}
+
+/// What is to be sent next.
+async fn next_piece(app: &App, id: &MoveId) -> Result<Piece, Problem> {
+    here(app, MoveRequest::Next { id: id.clone() }).await
+}
+
+/// How a move stands, as the member says.
+async fn says(app: &App, id: &MoveId) -> Result<SourceSays, Problem> {
+    here(app, MoveRequest::Says { id: id.clone() }).await
+}
+
+/// Has a volume stay: asks until that is done, unless the member stops.
+async fn give_up(app: &App, id: &MoveId) -> Result<(), Problem> {
+    loop {
+        match here::<Nothing>(app, MoveRequest::GiveUp { id: id.clone() }).await {
+            Ok(Nothing) => return Ok(()),
+            Err(problem) if problem.code == Code::Stopping => return Err(problem),
+            Err(problem) => tracing::warn!("a move cannot be given up yet: {problem}"),
+        }
+        app.check_not_ending()?;
+        sleep(PAUSE).await;
+    }
+}

@@ -1,0 +1,93 @@
+//! Volumes that move from one member of the group to another: who has both sides do what there is to do.
+//!
+//! ```text
+//!  POST /v1/volumes/{name}/move ─▶ driver ─▶ member: what the source does (Begin, Next, Freeze, Seal, Commit, Gone)
+//!                                    │
+//!                                    ╰────▶ remote ══ TLS ══▶ routes::moves ─▶ member: what the destination does
+//!
+//!  janitor, at both sides: what a driver has left behind that was cut off
+//! ```
+//!
+//! Nothing here decides whose a volume is: that the members do, by what the store of the group says. What is done here
+//! may break off anywhere, and is then put right by the janitors of both sides.
+//!
+//! 1. A piece that was sent and not answered is not sent again: it could come late, and undo what came after it. The
+//!    move is given up.
+//! 2. Before the store may have been asked for the hand-over, whatever fails ends in the volume staying. From then on
+//!    the driver asks until it is known.
+//! 3. What is left of a volume at its source goes only when the destination has said that it has adopted it.
+
+mod driver;
+mod janitor;
+mod known;
+mod remote;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use group::handover::SourceSays;
+use group::membership::MoveId;
+use group::ownership::MemberId;
+use group::settings::Arrival;
+use member::events::{Event, Kind, ObjectKind, Severity};
+use member::{ArrivalStep, MoveRequest, Request};
+
+pub(super) use driver::begin;
+pub(super) use janitor::look_after;
+pub(super) use known::Moves;
+
+use super::app::App;
+use crate::problem::Problem;
+use crate::types::{List, OfAnswer};
+
+/// Has this member do its part, however long that takes.
+async fn here<T: OfAnswer>(app: &App, request: MoveRequest) -> Result<T, Problem> {
+    let (_, coming) = app.begin(Request::Move(request));
+    app.outcome(coming).await
+}
+
+/// Has this member look whose a volume is that has arrived here, and tells of it if it is its own now. `says` is what
+/// the source has answered before this.
+pub(super) async fn adopt(
+    app: &Arc<App>,
+    id: &MoveId,
+    says: Option<SourceSays>,
+) -> Result<ArrivalStep, Problem> {
+    let arrival = arrival(app, id).await?;
+    let step = here(app, MoveRequest::Adopt { id: id.clone(), says }).await?;
+    if let (ArrivalStep::Adopted, Some(arrival)) = (step, arrival) {
+        let from = name_of(app, arrival.from);
+        let text = format!("volume '{}' has come here from {from}", arrival.name);
+        tell_moved(app, id, &arrival.name, &text);
+    }
+    Ok(step)
+}
+
+/// A volume that is prepared here, by its move.
+pub(super) async fn arrival(app: &App, id: &MoveId) -> Result<Option<Arrival>, Problem> {
+    let List(all) = here::<List<Arrival>>(app, MoveRequest::Arrivals).await?;
+    Ok(all.into_iter().find(|arrival| arrival.id == *id))
+}
+
+/// A member, as operators know it.
+fn name_of(app: &App, member: MemberId) -> String {
+    let now = app.roll.now();
+    let record = now.as_ref().and_then(|now| now.roll.members.get(&member));
+    record.map_or_else(|| member.to_string(), |record| format!("member '{}'", record.name))
+}
+
+/// A volume has moved.
+fn tell_moved(app: &App, id: &MoveId, name: &str, text: &str) {
+    if app.moves.is_news(id) {
+        app.logs.events.tell(Event::about(Kind::VolumeMoved, ObjectKind::Volume, name, text));
+    }
+}
+
+/// A volume stays where it was.
+fn tell_given_up(app: &App, id: &MoveId, name: &str, (text, severity): (&str, Severity)) {
+    if app.moves.is_news(id) {
+        let event = Event::about(Kind::VolumeMoveGivenUp, ObjectKind::Volume, name, text);
+        app.logs.events.tell(event.with_severity(severity));
+    }
+}

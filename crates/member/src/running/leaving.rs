@@ -1,0 +1,136 @@
+//! Volumes that leave for another member, or have come from one: nobody changes what was sent already, and who asks for
+//! one hears whose it is.
+
+use group::settings::SettingsError;
+
+use super::{Member, RequestError};
+use crate::access_request::AccessRequest;
+use crate::configuration_request::ConfigurationRequest;
+use crate::request::{Request, SnapshotRequest, VolumeRequest};
+use crate::schedule_request::ScheduleRequest;
+use crate::settings::{KeptError, Withheld};
+
+impl Member {
+    /// Whether a volume is for nobody, whatever operators have set, as it moves.
+    pub(crate) fn withholds(&self, volume: u32) -> bool {
+        self.settings.withheld(volume).is_some()
+    }
+
+    /// Why that is so, for operators.
+    pub(super) fn why_withheld(&self, volume: u32) -> Option<String> {
+        Some(match self.settings.withheld(volume)? {
+            Withheld::Leaves(departure) => {
+                format!("it is being handed over to member '{}'", self.member_name(departure.to))
+            }
+            Withheld::Arrives(arrival) => {
+                format!("it is being taken over from member '{}'", self.member_name(arrival.from))
+            }
+            Withheld::Unreadable(why) => why,
+        })
+    }
+
+    /// Refuses to answer for volumes that have left, and to change those that leave.
+    pub(super) fn check_here(&self, request: &Request) -> Result<(), RequestError> {
+        // What is asked about moves is decided there.
+        if !self.settings.has_moves() || matches!(request, Request::Move(_)) {
+            return Ok(());
+        }
+        let made = made_by(request);
+        for name in request.volumes().into_iter().filter(|name| !made.contains(name)) {
+            let volume = self.array.volume(name).ok();
+            if volume.is_some_and(|volume| self.settings.has_left(volume.id)) {
+                return Err(RequestError::NoSuchVolume(name.to_owned()));
+            }
+        }
+        if is_read(request) {
+            return Ok(());
+        }
+        self.check_staying(request.volumes())?;
+        match request {
+            Request::Schedule(request) => self.check_schedules_staying(request.changed()),
+            // Of all that is set at once it is asked when it is their turn.
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses to change volumes that leave, or to name others so. To be asked by who has the turn for the change: one
+    /// may have begun to leave while that was waited for.
+    pub(super) fn check_staying<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), RequestError> {
+        if !self.settings.has_moves() {
+            return Ok(());
+        }
+        for name in names {
+            if let Ok(volume) = self.array.volume(name) {
+                self.check_stays(volume.id, name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses to change schedules of volumes that leave.
+    pub(super) fn check_schedules_staying<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), RequestError> {
+        // While they cannot be read nothing is changed.
+        let Ok(state) = self.settings.state() else { return Ok(()) };
+        for schedule in names.into_iter().filter_map(|name| state.schedules.get(name)) {
+            for volume in &schedule.plan.volumes {
+                self.check_stays(volume.id, &volume.name)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_stays(&self, volume: u32, name: &str) -> Result<(), RequestError> {
+        let name = name.to_owned();
+        match self.settings.departing(volume) {
+            Some(Ok(departure)) => {
+                Err(RequestError::Leaving { name, to: self.member_name(departure.to) })
+            }
+            // It may be another member's.
+            Some(Err(why)) => Err(KeptError::from(SettingsError::Unreadable(why)).into()),
+            None => match self.settings.withheld(volume) {
+                Some(Withheld::Arrives(_)) => {
+                    let me = self.membership.me().ok();
+                    let to = me.map_or_else(String::new, |me| self.member_name(me));
+                    Err(RequestError::MovesAlready { name, to })
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+}
+
+/// The names that a request gives to volumes.
+fn made_by(request: &Request) -> Vec<&str> {
+    match request {
+        Request::Volume(VolumeRequest::Create(spec)) => vec![&spec.name],
+        Request::Volume(VolumeRequest::Rename { to, .. })
+        | Request::Snapshot(SnapshotRequest::Clone { to, .. }) => vec![to],
+        Request::Configuration(ConfigurationRequest::Change(change)) => {
+            change.new_volumes.iter().map(|new| new.spec.name.as_str()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Whether a request changes nothing of the volumes that it names.
+const fn is_read(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Volume(
+            VolumeRequest::List | VolumeRequest::Show { .. } | VolumeRequest::Reservations { .. }
+        ) | Request::Snapshot(
+            SnapshotRequest::List { .. }
+                | SnapshotRequest::Count { .. }
+                | SnapshotRequest::Diff { .. }
+                | SnapshotRequest::Reservations { .. }
+        ) | Request::Access(AccessRequest::List { .. })
+            | Request::Schedule(ScheduleRequest::List | ScheduleRequest::Show { .. })
+            | Request::Configuration(ConfigurationRequest::Show)
+    )
+}

@@ -1,0 +1,241 @@
+//! The end of a move at its source: the name is given away, or the volume stays, and what is left of it here goes.
+//!
+//! What is decided follows [`group::handover`], from what the group's store says of the name.
+
+use std::time::Duration;
+
+use array::api::VolumeState;
+use group::handover::{SourceSays, SourceStep, decide_at_source};
+use group::membership::{HandOver, Holder, MoveId, folded};
+use group::settings::{Departure, SettingsError, Stage};
+
+use super::super::{Member, RequestError};
+use super::copying::is_of_move;
+use super::source::Step;
+use crate::settings::KeptError;
+
+/// Numbers of moves that were given up which are remembered: the destination asks soon, or hears that nothing is known.
+pub(super) const GIVEN_UP_MAX: usize = 64;
+
+/// How long the end of a move waits for the others to hear where the volume is, and how often it looks.
+const HEARD_TIME: Duration = Duration::from_secs(10);
+const HEARD_PAUSE: Duration = Duration::from_millis(250);
+
+impl Member {
+    /// Has the group give the name of the volume to the destination, which is prepared. Says whether it has.
+    pub(super) async fn commit_move(&self, id: &MoveId) -> Result<bool, RequestError> {
+        let Ok(source) = self.moving.source(id) else {
+            // The answer to one that asked before was lost.
+            let is_gone = self.departure_of(id)?.is_some_and(|it| it.stage == Stage::Gone);
+            return is_gone.then_some(true).ok_or_else(|| RequestError::NoSuchMove(id.to_string()));
+        };
+        let _its_turn = source.turn.take().await;
+        self.moving.source(id)?;
+        source.check_step(&[Step::Sealed, Step::Asked])?;
+        let departure = self.departure_of(id)?;
+        let departure = departure.ok_or_else(|| RequestError::NoSuchMove(id.to_string()))?;
+        // From here on what the store was asked for may be done late.
+        source.reached(Step::Asked);
+        match self.membership.hand_over(source.to, &source.name, id).await {
+            Ok(HandOver::Done) => self.handed_over(&departure).await.map(|()| true),
+            Ok(_) => self.decide(&departure).await,
+            Err(error) => {
+                let holder = self.membership.holder_of(&source.name).await;
+                match holder.map(|holder| decide_at_source(&departure, holder.as_ref())) {
+                    Ok(SourceStep::Gone) => self.handed_over(&departure).await.map(|()| true),
+                    _ => Err(self.unsure(&departure, error.into())),
+                }
+            }
+        }
+    }
+
+    /// Has the volume stay. Before the store was asked to give it away, nobody has to be asked.
+    pub(super) async fn give_up_move(&self, id: &MoveId) -> Result<(), RequestError> {
+        let Ok(source) = self.moving.source(id) else { return self.decide_leaving(id).await };
+        // Kept until it is decided: the store must not be asked for it again behind the fence.
+        let _its_turn = source.turn.take().await;
+        if self.moving.source(id).is_err() || source.step() == Step::Asked {
+            return self.decide_leaving(id).await;
+        }
+        if source.has_departure() {
+            self.settings.forget_departure(source.volume).await?;
+        }
+        self.stays(id).await;
+        Ok(())
+    }
+
+    /// Decides a departure of which it may have been asked that the store gives the name away.
+    async fn decide_leaving(&self, id: &MoveId) -> Result<(), RequestError> {
+        match self.departure_of(id)? {
+            Some(departure) if departure.stage == Stage::Leaving => {
+                self.decide(&departure).await.map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How the move stands, for its destination. While departures cannot be read nothing is said.
+    pub(super) fn source_says(&self, id: &MoveId) -> Result<SourceSays, RequestError> {
+        if self.moving.source(id).is_ok() {
+            return Ok(SourceSays::UnderWay);
+        }
+        Ok(match self.departure_of(id)?.map(|departure| departure.stage) {
+            Some(Stage::Leaving) => SourceSays::UnderWay,
+            Some(Stage::Gone) => SourceSays::HandedOver,
+            None if self.moving.given_up.borrow().contains(id) => SourceSays::GivenUp,
+            None => SourceSays::Unknown,
+        })
+    }
+
+    /// Departures that nobody drives in this life, and those of volumes that were handed over.
+    pub(super) fn departures_that_wait(&self) -> Vec<Departure> {
+        let mut all = self.settings.departures();
+        all.retain(|it| it.stage == Stage::Gone || self.moving.source(&it.id).is_err());
+        all
+    }
+
+    /// The destination is said to have adopted the volume. What is left of it here goes when the group knows that too:
+    /// the destination lists it, or its name has passed on since.
+    pub(super) async fn move_is_done(&self, id: &MoveId) -> Result<(), RequestError> {
+        let Some(departure) = self.departure_of(id)? else { return Ok(()) };
+        if departure.stage != Stage::Gone {
+            return Err(RequestError::MoveOutOfStep {
+                name: departure.name,
+                step: "not handed over",
+            });
+        }
+        let heard = async {
+            while !self.lists_it(&departure) {
+                ring::sleep(HEARD_PAUSE).await;
+            }
+        };
+        if ring::timeout(HEARD_TIME, heard).await.is_none() {
+            let holder = self.membership.holder_of(&departure.name).await?;
+            let is_as_handed_over = |holder: &Holder| {
+                holder.member == departure.to && holder.moved.as_ref() == Some(id)
+            };
+            if holder.as_ref().is_some_and(is_as_handed_over) {
+                // It is asked again.
+                return Ok(());
+            }
+        }
+        let _turn = self.turn.take().await;
+        self.purge_departed(&departure).await?;
+        self.settings.forget_departure(departure.volume).await?;
+        self.settings.forget_purged().await;
+        self.forget_units().await;
+        self.serving.settle().await;
+        Ok(())
+    }
+
+    /// Whether the destination has told the others of the volume.
+    fn lists_it(&self, departure: &Departure) -> bool {
+        let Ok(roll) = self.membership.roll_now() else { return false };
+        let Some(inventory) = roll.inventories.get(&departure.to) else { return false };
+        let is_it = |iqn: &String| departure.iqns.iter().any(|own| own.eq_ignore_ascii_case(iqn));
+        let name = folded(&departure.name);
+        inventory.volumes.iter().any(|volume| is_it(&volume.iqn))
+            || inventory.deleted.iter().any(|deleted| folded(deleted) == name)
+    }
+
+    /// Deletes a volume for good that is another member's now. For who has the turn.
+    async fn purge_departed(&self, departure: &Departure) -> Result<(), RequestError> {
+        let all = self.array.volumes();
+        let Some(volume) = all.into_iter().find(|volume| volume.id == departure.volume) else {
+            return Ok(());
+        };
+        if volume.state != VolumeState::Deleted {
+            self.array.set_volume_online(&volume.name, false).await?;
+            self.array.delete_volume(&volume.name).await?;
+        }
+        self.array.purge_volume(&volume.name).await?;
+        Ok(())
+    }
+
+    /// The departure of this move. One that does not read may be it: then nothing is known.
+    fn departure_of(&self, id: &MoveId) -> Result<Option<Departure>, RequestError> {
+        let state = self.settings.state()?;
+        let mut unreadable = None;
+        for found in state.departures.values() {
+            match found {
+                Ok(departure) if departure.id == *id => return Ok(Some(departure.clone())),
+                Ok(_) => {}
+                Err(error) => unreadable = Some(error.to_string()),
+            }
+        }
+        match unreadable {
+            None => Ok(None),
+            Some(why) => Err(KeptError::from(SettingsError::Unreadable(why)).into()),
+        }
+    }
+
+    /// Asks the store whose the volume is, and has it be so here. Says whether it was handed over.
+    async fn decide(&self, departure: &Departure) -> Result<bool, RequestError> {
+        let handed_over = self.ask_whose(departure).await;
+        let handed_over = handed_over.map_err(|error| self.unsure(departure, error))?;
+        if handed_over {
+            self.handed_over(departure).await?;
+        } else {
+            self.settings.forget_departure(departure.volume).await?;
+            self.stays(&departure.id).await;
+        }
+        Ok(handed_over)
+    }
+
+    /// Whether it was handed over. If it was not, it cannot be any more: the claim is written anew.
+    async fn ask_whose(&self, departure: &Departure) -> Result<bool, RequestError> {
+        let holder = self.membership.holder_of(&departure.name).await?;
+        match decide_at_source(departure, holder.as_ref()) {
+            SourceStep::Gone => Ok(true),
+            SourceStep::UndoAfterFence => {
+                Ok(!self.membership.keep_name(&departure.name, &departure.id).await?)
+            }
+            SourceStep::Wait => Err(RequestError::MoveNameNotHeld(departure.name.clone())),
+        }
+    }
+
+    fn unsure(&self, departure: &Departure, why: RequestError) -> RequestError {
+        let (name, to) = (departure.name.clone(), self.member_name(departure.to));
+        RequestError::MoveUnsure { name, to, why: Box::new(why) }
+    }
+
+    /// The group has given the name away: hosts are to find the volume at the destination.
+    async fn handed_over(&self, departure: &Departure) -> Result<(), RequestError> {
+        let gone = Departure { stage: Stage::Gone, ..departure.clone() };
+        self.settings.depart(&gone).await?;
+        self.membership.look_at_names();
+        self.moving.sources.borrow_mut().remove(&departure.id);
+        let _turn = self.turn.take().await;
+        self.serving.settle().await;
+        Ok(())
+    }
+
+    /// The volume stays, and nothing says any more that it leaves: it is served again.
+    async fn stays(&self, id: &MoveId) {
+        self.moving.sources.borrow_mut().remove(id);
+        self.moving.note_given_up(id);
+        {
+            let _turn = self.turn.take().await;
+            self.serving.settle().await;
+        }
+        self.delete_leftovers(self.leftovers()).await;
+    }
+
+    /// The snapshots of moves that no move of this life has, with their volumes.
+    pub(crate) fn leftovers(&self) -> Vec<(String, String)> {
+        let all = self.array.all_snapshots().into_iter();
+        let idle = all.filter(|(volume, _)| self.moving.source_of(*volume).is_none());
+        let snapshots = idle.flat_map(|(_, snapshots)| snapshots);
+        let left = snapshots.filter(|it| is_of_move(&it.name) && !it.deleting && !it.online);
+        left.map(|it| (it.volume, it.name)).collect()
+    }
+
+    /// Deletes them. What cannot be is tried again at the next start.
+    pub(crate) async fn delete_leftovers(&self, all: Vec<(String, String)>) {
+        for (volume, name) in all {
+            if let Err(error) = self.array.delete_snapshot(&volume, &name).await {
+                tracing::warn!("snapshot {name} of {volume}, which a move took, is kept: {error}");
+            }
+        }
+    }
+}
