@@ -17,7 +17,8 @@ pub(super) struct Callers {
     max: usize,
     /// Those from one place, where places are told apart.
     max_of_place: usize,
-    /// Requests of one login that are answered at once, and never more than half of what others leave.
+    /// Requests of one login that are answered at once, fewer than those of one place, and never more than half of what
+    /// others leave.
     max_of_login: usize,
     seats: Mutex<Seats>,
 }
@@ -61,7 +62,8 @@ pub(super) struct Seat {
 impl Callers {
     pub(super) fn new(max: usize, max_of_place: usize) -> Arc<Self> {
         assert!(max > 0 && max_of_place > 0, "somebody must be able to ask");
-        let max_of_login = max.div_ceil(4);
+        // Others at the place of whoever has run wild find room too.
+        let max_of_login = max.div_ceil(4).min((max_of_place * 3 / 4).max(1));
         Arc::new(Self { max, max_of_place, max_of_login, seats: Mutex::default() })
     }
 
@@ -318,6 +320,21 @@ mod tests {
         let next = callers.enter(None).unwrap();
         assert!(next.asks() && !next.asks_as("wild-0"), "what is given back is for others first");
         drop((held, good, next));
+        is_empty(&callers);
+    }
+
+    #[test]
+    fn one_login_leaves_room_for_others_at_its_own_place() {
+        let callers = Callers::new(256, 64);
+        let mut held = Vec::new();
+        while let Some(seat) = callers.enter(place(1)).filter(|it| it.asks() && it.asks_as("wild"))
+        {
+            held.push(seat);
+        }
+        assert_eq!(held.len(), 48);
+        let other = callers.enter(place(1)).expect("its place has room");
+        assert!(other.asks() && other.asks_as("ada"));
+        drop((held, other));
         is_empty(&callers);
     }
 

@@ -65,6 +65,9 @@ fn a_member_that_says_nothing_keeps_nobody_from_what_is_found() {
     assert_eq!(told.code, Code::NotReached);
     assert!(told.detail.ends_with("member 'third' cannot be asked whether it has it"), "{told}");
     assert_eq!(client.volume("own").unwrap().name, "own", "it is here");
+    let told = problem(client.on(Some("third".to_owned())).volume("none"));
+    assert_eq!(told.code, Code::NotReached);
+    assert!(told.detail.starts_with("member 'third' says nothing: its machine took"), "{told}");
     group.stop();
 }
 

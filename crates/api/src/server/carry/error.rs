@@ -37,6 +37,12 @@ pub(super) enum CarryError {
         .address.port()
     )]
     Away { member: String, address: SocketAddr, why: String },
+    /// Its machine takes a connection, and the program says nothing.
+    #[error(
+        "member '{member}' says nothing: its machine took the connection, and nothing was heard within {seconds} seconds; \
+         look there whether drystone hangs, or name another member with --on"
+    )]
+    Silent { member: String, seconds: u64 },
     /// It has no port for it.
     #[error(
         "member '{0}' has no port for requests of other members: remove it, and have it join with another port"
@@ -96,9 +102,11 @@ impl CarryError {
             Self::NoGroup => Code::NoGroup,
             Self::Gone(_) => Code::NoSuchMember,
             Self::Again | Self::TooLong(_) | Self::Tls(_) => Code::Failed,
-            Self::Unreachable { .. } | Self::Away { .. } | Self::NoPort(_) | Self::NotKnown(_) => {
-                Code::NotReached
-            }
+            Self::Unreachable { .. }
+            | Self::Away { .. }
+            | Self::Silent { .. }
+            | Self::NoPort(_)
+            | Self::NotKnown(_) => Code::NotReached,
             Self::Another { .. } => Code::OtherGroup,
             Self::Clock(_) => Code::ClockOff,
             Self::Busy(_) => Code::TooBusy,

@@ -50,8 +50,9 @@ use crate::server::idempotency::{IDEMPOTENCY_KEY, Repeated};
 /// How long a connection may take to come about.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 
-/// How long the other side may take to prove who it is.
-const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+/// How long the other side may take to prove who it is. A program that hangs takes as long to be told from one that is
+/// there, as its machine takes connections for it.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 
 /// How long an answer may take to begin: longer than a member waits for its own core, which then says so.
 const ANSWER_TIME: Duration = Duration::from_secs(630);
@@ -192,19 +193,20 @@ impl Other {
     /// A connection on which the other side has proved that it is this member. Whether it takes this one for a member
     /// shows when it is asked.
     async fn connect(&self) -> Result<TlsStream<TcpStream>, CarryError> {
-        let silent = |time: Duration| {
-            self.unreachable(format!("nothing was heard within {} seconds", time.as_secs()))
-        };
+        let unheard = format!("nothing was heard within {} seconds", CONNECT_TIME.as_secs());
         let failed = |error: io::Error| self.unreachable(error.to_string());
         let connected = timeout(CONNECT_TIME, TcpStream::connect(self.address)).await;
-        let stream = connected.map_err(|_| silent(CONNECT_TIME))?.map_err(failed)?;
+        let stream = connected.map_err(|_| self.unreachable(unheard))?.map_err(failed)?;
         watch_over(&stream).map_err(failed)?;
         let name = ServerName::try_from(SERVER_NAME).expect("it is a name");
         let shaken = TlsConnector::from(self.config.clone()).connect(name, stream);
         match timeout(HANDSHAKE_TIME, shaken).await {
             Ok(Ok(stream)) => Ok(stream),
             Ok(Err(error)) => Err(self.refused(&error)),
-            Err(_) => Err(silent(HANDSHAKE_TIME)),
+            Err(_) => {
+                let (member, seconds) = (self.name.clone(), HANDSHAKE_TIME.as_secs());
+                Err(CarryError::Silent { member, seconds })
+            }
         }
     }
 
