@@ -11,6 +11,8 @@ use group::ownership::MemberId;
 use group::settings::{UnitRecord, VolumeSettings};
 use serde::{Deserialize, Serialize};
 
+use crate::settings::Unlisted;
+
 /// Bytes of one piece of data, at most.
 pub const PIECE_BYTES_MAX: usize = 1 << 20;
 
@@ -112,6 +114,10 @@ pub struct Passport {
     pub serial: String,
     /// The room that it takes with its snapshots, before redundancy.
     pub needs_bytes: u64,
+    /// Whom volumes without an access list are for at the source.
+    pub unlisted: Unlisted,
+    /// It has an access list.
+    pub has_list: bool,
 }
 
 /// What a destination is given of a volume, one after the other. Its JSON has not the bytes of [`Data`](Self::Data): they

@@ -49,6 +49,7 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         | RequestError::MoveHere(_)
         | RequestError::MoveAlone { .. }
         | RequestError::MoveKeepsOwn { .. }
+        | RequestError::MoveWithoutList(_)
         | RequestError::MoveNameNotHeld(_)
         | RequestError::MoveSanitized(_)
         | RequestError::MoveHalfMade(_)

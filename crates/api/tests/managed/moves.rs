@@ -11,7 +11,7 @@ use group::ownership::MemberId;
 use group::settings::{Arrival, Departure, Stage, VolumeSettings};
 use member::{
     Answer, ArrivalStep, GroupError, Leaving, MoveRequest, PIECE_BYTES_MAX, Passport, Piece,
-    RequestError, Seal,
+    RequestError, Seal, Unlisted,
 };
 
 /// Whose the volumes are that have moved, and by which move: what the store of the group has.
@@ -248,6 +248,8 @@ impl State {
             iqn_prefix: "iqn.2026-11.dev.drystone".to_owned(),
             serial: "0123456789abcdef".to_owned(),
             needs_bytes: 16 << 20,
+            unlisted: Unlisted::Nobody,
+            has_list: true,
         };
         let (to, to_name) = (*to, (*to_name).to_owned());
         let total_bytes = 1 << 20;

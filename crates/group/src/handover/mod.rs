@@ -23,7 +23,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::membership::{Holder, MoveId};
-use crate::ownership::MemberId;
 use crate::settings::{Departure, Stage};
 
 /// What a source says of a move.
@@ -81,16 +80,16 @@ pub fn decide_at_source(departure: &Departure, holder: Option<&Holder>) -> Sourc
     }
 }
 
-/// What follows for the destination `me` from whose the name is. What the source says was asked for before that was
-/// read: it gives no name by a move of which it has said that it is given up.
+/// What follows for the destination from whose the name is: a name that this move has given away is its own, also where it
+/// has joined again since under another number. What the source says was asked for before that was read: it gives no name
+/// by a move of which it has said that it is given up.
 #[must_use]
 pub fn decide_at_destination(
     holder: Option<&Holder>,
     says: Option<SourceSays>,
-    me: MemberId,
     id: &MoveId,
 ) -> DestinationStep {
-    let is_given = |holder: &Holder| holder.member == me && holder.moved.as_ref() == Some(id);
+    let is_given = |holder: &Holder| holder.moved.as_ref() == Some(id);
     if holder.is_some_and(is_given) {
         return DestinationStep::Adopt;
     }

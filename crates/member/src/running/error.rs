@@ -279,6 +279,12 @@ pub enum RequestError {
         /// Which of the two members.
         member: String,
     },
+    /// Who may use it would not be the same there.
+    #[error(
+        "'{0}' cannot move, as it has no access list, and the two members are not started with one rule for such volumes that \
+         means the same on both: give it an access list first"
+    )]
+    MoveWithoutList(String),
     /// The destination has told of a volume of the name, or of one that is the same to hosts.
     #[error(
         "'{name}' cannot move to '{member}', which has a volume of that name: rename or purge one of them first"

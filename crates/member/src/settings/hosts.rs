@@ -2,10 +2,12 @@
 
 use group::access::{Object, Record};
 use group::settings::Known;
+use serde::{Deserialize, Serialize};
 use target::{Access, AccessRule};
 
 /// Whom volumes without an access list are for: what the server of the member was started with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Unlisted {
     /// Those that rules or a secret of the start let in.
     Rule,

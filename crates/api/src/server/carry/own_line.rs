@@ -26,6 +26,10 @@ use crate::server::app::App;
 /// How long a connection is used again behind its last answer: less than the other side waits for the next head.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
+/// How long an answer may take to begin. Hosts wait meanwhile, towards the end of a move: whoever is silent for so long
+/// has not taken what it was sent, and the volume stays.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+
 /// Bytes of an answer, at most.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
@@ -102,7 +106,11 @@ impl OwnLine {
         let headers = request.headers_mut();
         headers.insert(HOST, HeaderValue::from_static(SERVER_NAME));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
-        let answer = open.other.answer(&self.app.roll, &mut open.sender, request).await?;
+        let answering = open.other.answer(&self.app.roll, &mut open.sender, request);
+        let answer = match timeout(ANSWER_TIME, answering).await {
+            Ok(answer) => answer?,
+            Err(_) => return Err(open.other.no_answer(changes).into()),
+        };
         let status = answer.status();
         let body = whole(answer.into_body(), &open.other, changes).await?;
         let name = open.other.name.clone();

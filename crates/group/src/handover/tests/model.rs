@@ -5,6 +5,7 @@
 //! also for ever, and the answer to it may be lost. Data is the number of writes that it holds.
 
 use super::super::*;
+use crate::ownership::MemberId;
 
 const SOURCE: MemberId = MemberId(1);
 const DESTINATION: MemberId = MemberId(2);
@@ -428,7 +429,7 @@ impl World {
             Step::Act => {
                 let Some(is_given) = seen.filter(|_| has_arrival) else { return false };
                 let claim = Self { is_given, ..*self }.claim();
-                self.act(decide_at_destination(Some(&claim), says, DESTINATION, &by('a')), flaw);
+                self.act(decide_at_destination(Some(&claim), says, &by('a')), flaw);
                 (self.destination.says, self.destination.seen) = (None, None);
                 true
             }

@@ -74,7 +74,7 @@ impl Member {
         });
         let holder = self.membership.holder_of(&arrival.name).await?;
         let says = if is_removed { Some(SourceSays::GivenUp) } else { says };
-        Ok(decide_at_destination(holder.as_ref(), says, me, &arrival.id))
+        Ok(decide_at_destination(holder.as_ref(), says, &arrival.id))
     }
 
     /// Has the volume served under its name. Whoever calls this has read that it is this member's.

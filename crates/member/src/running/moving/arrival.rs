@@ -27,6 +27,7 @@ use ring::wait::{Guard, Turn};
 use super::super::{Member, RequestError};
 use crate::move_request::{PIECE_BYTES_MAX, Passport, Piece, Seal};
 use crate::mutants::{self, Mutant};
+use crate::settings::Unlisted;
 use crate::settings::hidden::{ARRIVING, ARRIVING_DIGITS, is_hidden_name};
 
 /// Letters of the longest name that an array gives.
@@ -160,7 +161,17 @@ impl Member {
             let (name, member) = (passport.name.clone(), self.member_name(me));
             return Err(RequestError::MoveKeepsOwn { name, member });
         }
-        Ok(())
+        self.check_list(passport, passport.has_list)
+    }
+
+    /// Refuses a volume without an access list that would be for others here than it was for: what a member was started with
+    /// says whom it lets in.
+    fn check_list(&self, passport: &Passport, has_list: bool) -> Result<(), RequestError> {
+        let is_same = passport.unlisted == self.unlisted && self.unlisted != Unlisted::Rule;
+        match has_list || is_same {
+            true => Ok(()),
+            false => Err(RequestError::MoveWithoutList(passport.name.clone())),
+        }
     }
 
     /// Throws away what came of the same volume before: its source moves it once at a time, so that is given up.
@@ -222,6 +233,11 @@ impl Member {
             let me = self.membership.me().ok();
             let member = me.map_or_else(String::new, |me| self.member_name(me));
             return Err(RequestError::MoveNameThere { name: name.clone(), member });
+        }
+        let names = self.serving.names();
+        let has_serial = |volume: VolumeInfo| names.volume_serial(&volume) == passport.serial;
+        if self.array.volumes().into_iter().any(has_serial) {
+            return Err(bad("its serial number is that of a volume here"));
         }
         let iqn = format!("{}:{}", passport.iqn_prefix, folded(name));
         if self.serving.sessions().contains_key(&iqn) {
@@ -330,6 +346,11 @@ impl Member {
         }
         let incoming = self.incoming(id)?;
         let _turn = incoming.take_turn_at(&[Step::Open, Step::Sealed]).await?;
+        // Both may have changed since it began to come.
+        if self.membership.me().is_ok() {
+            self.check_source(&incoming.passport)?;
+        }
+        self.check_list(&incoming.passport, seal.settings.access.is_some())?;
         let units = self.units_of_seal(&incoming.passport, &seal)?;
         let hidden = hidden_name(id);
         self.array.set_read_ahead(&hidden, seal.read_ahead_bytes).await?;

@@ -58,6 +58,15 @@ impl Member {
         Ok(())
     }
 
+    /// Refuses where policies and users are not those of the group: they would let in others at the destination.
+    pub(super) fn check_shares(&self, volume: &VolumeInfo) -> Result<(), RequestError> {
+        if self.membership.shares() {
+            return Ok(());
+        }
+        let member = self.member_name(self.membership.me()?);
+        Err(RequestError::MoveKeepsOwn { name: volume.name.clone(), member })
+    }
+
     /// The member that a volume is to move to, and its name.
     pub(super) fn destination_of_move(
         &self,
@@ -68,9 +77,7 @@ impl Member {
         let name = || volume.name.clone();
         let member_name =
             |id: MemberId| roll.members.get(&id).map_or(String::new(), |it| it.name.clone());
-        if !self.membership.shares() {
-            return Err(RequestError::MoveKeepsOwn { name: name(), member: member_name(me) });
-        }
+        self.check_shares(volume)?;
         let to = match to {
             Some(word) => {
                 let missing = || MembershipError::NoSuchMember(word.to_owned());

@@ -206,6 +206,10 @@ impl Member {
         self.membership.look_at_names();
         self.moving.sources.borrow_mut().remove(&departure.id);
         let _turn = self.turn.take().await;
+        // The array knows it too, should the settings be given up one day.
+        if let Err(error) = self.array.set_volume_online(&departure.name, false).await {
+            tracing::warn!("volume {} is not offline on the array: {error}", departure.name);
+        }
         self.serving.settle().await;
         Ok(())
     }

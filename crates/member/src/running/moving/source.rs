@@ -190,8 +190,17 @@ impl Member {
             iqn_prefix: prefix.to_owned(),
             serial: self.serving.names().volume_serial(volume),
             needs_bytes,
+            unlisted: self.unlisted,
+            has_list: self.has_list(volume.id)?,
         };
         Ok((passport, total_bytes))
+    }
+
+    /// Whether it has an access list.
+    fn has_list(&self, volume: u32) -> Result<bool, RequestError> {
+        let state = self.settings.state()?;
+        let set = state.volumes.get(&volume).and_then(|set| set.as_ref().ok());
+        Ok(set.is_some_and(|set| set.access.is_some()))
     }
 
     /// The name of the target of a volume.
@@ -276,6 +285,7 @@ impl Member {
         let _turn = self.turn.take().await;
         let volume = self.volume_of(&source)?;
         self.check_movable(&volume)?;
+        self.check_shares(&volume)?;
         let (iqn, from) = (self.iqn_of(&volume), self.membership.me()?);
         // From here on it may be stored, whatever the store answers.
         source.reached(Step::Frozen);

@@ -40,6 +40,8 @@ fn passport(of: u8, name: &str) -> Passport {
         iqn_prefix: PREFIX.to_owned(),
         serial: SERIAL.to_owned(),
         needs_bytes: 4 * MIB,
+        unlisted: Unlisted::Nobody,
+        has_list: true,
     }
 }
 
@@ -103,6 +105,26 @@ fn record(member: &Member, of: u8) -> Option<Arrival> {
 }
 
 /// Each piece comes twice, as if its answer had been lost.
+#[test]
+fn a_volume_without_a_list_comes_only_where_it_is_for_whom_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::start(dir.path(), &dir.path().join("data"));
+    let of = |unlisted, has_list| Passport { unlisted, has_list, ..passport(1, NAME) };
+    for (unlisted, has_list, is_taken) in [
+        (Unlisted::Nobody, false, true),
+        (Unlisted::Everybody, false, false),
+        (Unlisted::Rule, false, false),
+        (Unlisted::Rule, true, true),
+    ] {
+        let passport = of(unlisted, has_list);
+        let checked = rig.with(async move |member| {
+            member.check_list(&passport, has_list).map_err(|error| error.to_string())
+        });
+        assert_eq!(checked.is_ok(), is_taken, "{unlisted:?} {has_list} {checked:?}");
+    }
+    rig.stop();
+}
+
 #[test]
 fn a_volume_that_has_arrived_is_what_its_pieces_say() {
     let home = tempfile::tempdir().expect("a directory");
