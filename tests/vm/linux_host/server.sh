@@ -35,6 +35,8 @@ up() {
 run() {
   local command=("$@")
   rm -f "$status_file"
+  # The portals of the one before are not its own.
+  : >"$ready_file"
   # shellcheck disable=SC2016 # expanded by the shell that exec's
   (
     setsid bash -c 'echo $$ >"$1" && shift && exec "$@"' - "$pid_file" "${command[@]}" && status=0 ||
