@@ -4,6 +4,7 @@
 pub(crate) mod access;
 pub(crate) mod events;
 mod members;
+pub(crate) mod transits;
 
 use std::fmt::Display;
 use std::path::Path;
@@ -150,6 +151,9 @@ impl Advised for RequestError {
             ),
             Self::MovesAlready { .. } | Self::TooManyMoves { .. } => {
                 "see 'drystone run list'".to_owned()
+            }
+            Self::MoveNotDecided { .. } | Self::MoveDecides(_) => {
+                "see 'drystone volume transits'".to_owned()
             }
             Self::MoveKeepsOwn { .. } => "'drystone group share' does that".to_owned(),
             // Their sentences say what to do, or there is nothing.

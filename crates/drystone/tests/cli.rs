@@ -120,6 +120,12 @@ const HELP: &[(&[&str], &[&str])] = &[
         &["create", "show", "rename", "token", "volumes", "delete", "etcd-server", "Examples:"],
     ),
     (&["volume", "move", "--help"], &["--to <MEMBER>", "--pool <POOL>", "--no-wait", "Examples:"]),
+    (&["volume", "transits", "--help"], &["--json", "undecided", "Examples:"]),
+    (
+        &["volume", "settle", "--help"],
+        &["<NAME>", "--keep", "--discard", "--move <DIGITS>", "--yes", "Examples:"],
+    ),
+    (&["doctor", "--help"], &["--config <PATH>", "--socket <PATH>", "Exit status:", "Examples:"]),
     (&["member", "vacate", "--help"], &["<NAME>", "--pool <POOL>", "--yes", "Examples:"]),
     (
         &["member", "join", "--help"],
@@ -210,7 +216,7 @@ fn commands_about_a_group_need_a_member_that_runs() {
     let nobody = format!(
         "no member answers at '{socket}': start one with 'drystone up', or write its --socket"
     );
-    let lines: [&[&str]; 9] = [
+    let lines: [&[&str]; 11] = [
         &["group", "create", "san1", "--listen", "127.0.0.1"],
         &["group", "show"],
         &["group", "token"],
@@ -220,6 +226,8 @@ fn commands_about_a_group_need_a_member_that_runs() {
         &["member", "remove", "right"],
         &["member", "vacate", "right"],
         &["volume", "move", "vm1", "--to", "right"],
+        &["volume", "transits"],
+        &["volume", "settle", "vm1", "--keep"],
     ];
     for line in lines {
         refuses(&[line, &["--socket", socket]].concat(), 1, &nobody);

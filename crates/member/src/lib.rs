@@ -72,7 +72,8 @@ pub use login_request::{AccountRequest, AccountShown, CurrentLogins, TokenReques
 pub use logs::Logs;
 pub use membership::{GroupError, is_in_group};
 pub use move_request::{
-    ArrivalStep, Leaving, MoveRequest, PIECE_BYTES_MAX, Passport, Piece, Seal, UnitImage,
+    ArrivalStep, Leaving, MoveRequest, PIECE_BYTES_MAX, Passport, Piece, Seal, Transit,
+    TransitState, UnitImage, Way,
 };
 pub use records::{Log, Next, PartPlace, Record};
 pub use reply::{

@@ -53,6 +53,11 @@ pub enum MoveRequest {
     Discard { id: MoveId },
     /// To the destination: what is prepared and not adopted → [`group::settings::Arrival`]s.
     Arrivals,
+    /// To either side: what is stored of volumes that move, and how each stands → [`Transit`]s.
+    Transits,
+    /// To either side, by an operator, where the group decides nothing any more: the volume is this member's from now on,
+    /// or what this member has of it goes.
+    Settle { id: MoveId, keep: bool },
 }
 
 impl MoveRequest {
@@ -64,6 +69,43 @@ impl MoveRequest {
             _ => Vec::new(),
         }
     }
+}
+
+/// What a member has stored of a volume that moves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transit {
+    /// The move.
+    pub id: MoveId,
+    /// The volume.
+    pub name: String,
+    /// Which part the member has in it.
+    pub way: Way,
+    /// The name of the other member, or its number.
+    pub other: String,
+    /// How it stands.
+    pub state: TransitState,
+    /// Why it waits, or why nobody but an operator ends it.
+    pub why: Option<String>,
+}
+
+/// Which way a volume goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// To another member.
+    Leaves,
+    /// From another member.
+    Arrives,
+}
+
+/// How what is stored of a move stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransitState {
+    /// It is being done.
+    UnderWay,
+    /// It goes on by itself when the group's store or the other member answers.
+    Waits,
+    /// The group decides nothing any more: an operator ends it, and nobody else.
+    Undecided,
 }
 
 /// A move that has begun at its source.

@@ -23,7 +23,7 @@ use crate::group_request::{
 };
 use crate::login_request::{AccountShown, TokenShown};
 use crate::meters::Counted;
-use crate::move_request::{ArrivalStep, Leaving, Piece, Seal};
+use crate::move_request::{ArrivalStep, Leaving, Piece, Seal, Transit};
 use crate::schedule_request::ScheduleShown;
 use crate::settings::Hosts;
 
@@ -114,6 +114,8 @@ pub enum Answer {
     SourceSays(SourceSays),
     /// Volumes that leave.
     Departures(Vec<Departure>),
+    /// What is stored of volumes that move.
+    Transits(Vec<Transit>),
     /// What became of a volume that arrives.
     Arrived(ArrivalStep),
     /// Volumes that arrive.

@@ -421,6 +421,11 @@ impl Serving {
         self.close_to_hosts(&known).await;
         // How names begin is one of the settings. Those that are there have their names by now.
         self.targets.set_incomplete(self.settings.fault().is_some());
+        self.tell_settled();
+    }
+
+    /// Has whoever follows what is served look again.
+    pub(crate) fn tell_settled(&self) {
         self.settles.set(self.settles.get() + 1);
         self.settled.ring();
     }

@@ -3,7 +3,7 @@
 use axum::http::Method;
 
 use super::{Client, Result, path};
-use crate::types::{Run, VolumeMove};
+use crate::types::{Run, Settlement, Transit, VolumeMove};
 
 impl Client {
     /// Begins to move a volume to a member, or to the one with most room of a pool, or of the pool that its own is in.
@@ -12,5 +12,16 @@ impl Client {
     pub fn move_volume(&self, name: &str, to: Option<&str>, pool: Option<&str>) -> Result<Run> {
         let to = VolumeMove { to: to.map(str::to_owned), pool: pool.map(str::to_owned) };
         self.send(Method::POST, &path(["volumes", name, "move"]), &to)
+    }
+
+    /// The volumes that members have stored as moving, at either side, and how each stands.
+    pub fn transits(&self) -> Result<Vec<Transit>> {
+        self.list("/v1/transits")
+    }
+
+    /// Decides about a move that no group decides about any more: the member that this is asked [`on`](Self::on) keeps
+    /// what it has of the volume, or deletes it for good.
+    pub fn settle_transit(&self, id: &str, keep: bool) -> Result<()> {
+        self.give(Method::POST, &path(["transits", id, "settle"]), &Settlement { keep })
     }
 }

@@ -54,6 +54,9 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         | RequestError::MoveSanitized(_)
         | RequestError::MoveHalfMade(_)
         | RequestError::NoSuchMove(_)
+        | RequestError::MoveDecides(_)
+        | RequestError::MoveNotDecided { .. }
+        | RequestError::MoveNotCaughtUp { .. }
         | RequestError::MoveOutOfStep { .. }
         | RequestError::MoveChanged { .. }
         | RequestError::NotFromMember(_)
@@ -79,6 +82,7 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         | RequestError::MoveAway { .. }
         | RequestError::MoveLost(_)
         | RequestError::MoveUnsure { .. }
+        | RequestError::MovedAway { .. }
         | RequestError::ArrivalMissing(_)
         | RequestError::ArrivalUnreadable { .. }
         | RequestError::NoResult => Code::Unavailable,
@@ -167,6 +171,7 @@ fn of_group(error: &GroupError) -> Code {
         GroupError::AlreadyIn(_)
         | GroupError::Leaving
         | GroupError::NobodyLeft { .. }
+        | GroupError::MovesInHand { .. }
         | GroupError::SettingsDiffer(_) => Code::WrongState,
         GroupError::Listen { source, .. } => match source.kind() {
             ErrorKind::AddrInUse => Code::InUse,

@@ -22,6 +22,7 @@ use super::login::{Doorkeeper, Login};
 use super::moving::Moves;
 use super::pace::Paces;
 use super::runs::Runs;
+use super::signal::Signal;
 use super::tags::{Family, Kept, Tag};
 use super::walks::{WALKS_MAX, WALKS_OF_OWNER_MAX, Walking, Walks};
 use super::{Config, Identity};
@@ -98,7 +99,7 @@ pub(super) type Coming = oneshot::Receiver<Result<Answer, RequestError>>;
 pub(super) struct App {
     member: Arc<dyn Ask>,
     sentence: fn(&RequestError) -> String,
-    is_ending: Arc<AtomicBool>,
+    ending: Signal,
     turns: [RwLock<()>; Family::ALL.len()],
     pub(super) runs: Runs,
     pub(super) remembered: Remembered,
@@ -154,7 +155,7 @@ impl App {
         Self {
             member,
             sentence: config.sentence,
-            is_ending: Arc::default(),
+            ending: Signal::default(),
             turns: Default::default(),
             runs: Runs::default(),
             remembered: Remembered::default(),
@@ -225,12 +226,17 @@ impl App {
 
     /// Nothing more is begun, and long work ends with a word about that.
     pub(super) fn end(&self) {
-        self.is_ending.store(true, Ordering::Relaxed);
+        self.ending.give();
+    }
+
+    /// Waits until that is said.
+    pub(super) async fn ended(&self) {
+        self.ending.given().await;
     }
 
     /// Refuses what comes too late.
     pub(super) fn check_not_ending(&self) -> Result<(), Problem> {
-        if self.is_ending.load(Ordering::Relaxed) { Err(stopping()) } else { Ok(()) }
+        if self.ending.is_given() { Err(stopping()) } else { Ok(()) }
     }
 
     /// Has a request carried out: how its work goes on, and the answer.
@@ -246,7 +252,7 @@ impl App {
     ) -> (watch::Receiver<Vec<JobInfo>>, Coming) {
         let (jobs, progress) = watch::channel(Vec::new());
         let (done, coming) = oneshot::channel();
-        let follower = Follower { jobs, is_ending: self.is_ending.clone(), is_cancelled };
+        let follower = Follower { jobs, is_ending: self.ending.flag(), is_cancelled };
         // Whoever waited may have gone.
         self.member.ask(request, follower, Box::new(move |answer| drop(done.send(answer))));
         (progress, coming)
@@ -363,9 +369,18 @@ impl App {
         self.started.duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
     }
 
+    /// What is said of a volume that has moved from here, to a member that has not heard of it yet: not that there is none.
+    fn moved_away(&self, error: &RequestError) -> Option<Problem> {
+        let RequestError::NoSuchVolume(name) = error else { return None };
+        let (on, now) = (self.whereabouts.moved_to(name)?, self.roll.now()?);
+        let to = now.roll.members.get(&on).filter(|_| on != now.me)?.name.clone();
+        Some(self.problem(&RequestError::MovedAway { name: name.clone(), to }))
+    }
+
     /// What is said of a refusal.
     pub(super) fn problem(&self, error: &RequestError) -> Problem {
-        Problem::new(code_of(error), (self.sentence)(error))
+        self.moved_away(error)
+            .unwrap_or_else(|| Problem::new(code_of(error), (self.sentence)(error)))
     }
 }
 

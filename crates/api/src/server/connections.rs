@@ -251,6 +251,8 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
         .max_buf_size(BUFFER_BYTES_MAX)
+        // Of a head that is a little longer all may have come with the last read into that.
+        .max_header_size(BUFFER_BYTES_MAX)
         .max_headers(HEADERS_MAX)
         .auto_date_header(false)
         .serve_connection(TokioIo::new(Patient::new(stream, PATIENCE)), service);

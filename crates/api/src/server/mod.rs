@@ -36,6 +36,7 @@ mod peer;
 mod roles;
 mod routes;
 mod runs;
+mod signal;
 mod socket;
 mod stream;
 mod tags;

@@ -103,6 +103,8 @@ const LEAST: &[(&str, &str, Role)] = &[
     ("POST", "/v1/tokens", Administrator),
     ("GET", "/v1/tokens/{name}", Administrator),
     ("DELETE", "/v1/tokens/{name}", Administrator),
+    ("GET", "/v1/transits", ReadOnly),
+    ("POST", "/v1/transits/{id}/settle", Operator),
     ("GET", "/v1/volumes", ReadOnly),
     ("POST", "/v1/volumes", Operator),
     ("GET", "/v1/volumes/{name}", ReadOnly),

@@ -1,7 +1,6 @@
 //! Long work that was asked for: it goes on by itself, and what came of it can be asked for later.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,6 +10,7 @@ use tokio::sync::watch;
 
 use super::admit::Caller;
 use super::app::{App, stopping, strange};
+use super::signal::Signal;
 use crate::problem::{Code, Problem};
 use crate::types::{ArrayWork, Job, Report, Run, RunKind, RunState};
 
@@ -42,8 +42,8 @@ struct Kept {
     run: watch::Receiver<Run>,
     /// Who began it.
     owner: String,
-    /// Set by whoever wants it to end.
-    is_cancelled: Arc<AtomicBool>,
+    /// Given by whoever wants it to end.
+    cancelled: Arc<Signal>,
     /// It goes to its end now, whoever wants it to end. Then nobody had wanted so before.
     is_final: bool,
 }
@@ -112,7 +112,7 @@ impl Runs {
             );
             return Err(Problem::new(Code::WrongState, sentence));
         }
-        kept.is_cancelled.store(true, Ordering::Relaxed);
+        kept.cancelled.give();
         Ok(run)
     }
 
@@ -122,7 +122,7 @@ impl Runs {
         // Who works for it has it: it is kept as long as it goes on.
         let Ok((number, _)) = self.kept(&all, id) else { return true };
         let Some(kept) = all.by_number.get_mut(&number) else { return true };
-        kept.is_final = !kept.is_cancelled.load(Ordering::Relaxed);
+        kept.is_final = !kept.cancelled.is_given();
         kept.is_final
     }
 
@@ -170,10 +170,10 @@ impl Runs {
             report: None,
             problem: None,
         });
-        let is_cancelled = Arc::<AtomicBool>::default();
-        let kept = Kept { run, owner, is_cancelled: is_cancelled.clone(), is_final: false };
+        let cancelled = Arc::<Signal>::default();
+        let kept = Kept { run, owner, cancelled: cancelled.clone(), is_final: false };
         all.by_number.insert(number, kept);
-        Ok(Going { run: sender, is_cancelled })
+        Ok(Going { run: sender, cancelled })
     }
 }
 
@@ -181,7 +181,7 @@ impl Runs {
 #[derive(Debug)]
 pub(super) struct Going {
     run: watch::Sender<Run>,
-    is_cancelled: Arc<AtomicBool>,
+    cancelled: Arc<Signal>,
 }
 
 /// How a run has ended.
@@ -200,9 +200,9 @@ impl Going {
         self.run.borrow().clone()
     }
 
-    /// Somebody wants it to end.
-    pub(super) fn is_cancelled(&self) -> bool {
-        self.is_cancelled.load(Ordering::Relaxed)
+    /// Waits until somebody wants it to end.
+    pub(super) async fn cancelled(&self) {
+        self.cancelled.given().await;
     }
 
     /// From now on it cannot be cancelled; false if it has been.
@@ -262,7 +262,7 @@ async fn go_on(app: Arc<App>, work: ArrayWork, going: Going) {
         ArrayWork::Check => ArrayRequest::Check,
         ArrayWork::Rebalance => ArrayRequest::Rebalance,
     };
-    let is_cancelled = going.is_cancelled.clone();
+    let is_cancelled = going.cancelled.flag();
     let (mut progress, mut coming) = app.begin_cancellable(Request::Array(request), is_cancelled);
     let answer = loop {
         tokio::select! {
@@ -291,6 +291,12 @@ fn unix_seconds() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+    use std::time::Duration;
+
+    use futures_util::FutureExt;
+    use tokio::time::timeout;
+
     use super::*;
 
     fn end(going: &Going) {
@@ -348,16 +354,30 @@ mod tests {
         for kind in [RunKind::Scrub, RunKind::Check, RunKind::Rebalance, RunKind::Move] {
             let run = runs.enter(kind, "ada".to_owned(), RUNNING_MAX).unwrap();
             let id = run.shown().id;
-            assert!(!run.is_cancelled());
+            assert!(run.cancelled().now_or_never().is_none());
             for _ in 0..2 {
                 assert_eq!(runs.cancel(&id).unwrap().state, RunState::Running, "it ends by and by");
-                assert!(run.is_cancelled());
+                assert!(run.cancelled().now_or_never().is_some());
+                assert!(run.cancelled.flag().load(Ordering::Relaxed), "an array looks for that");
             }
             assert!(!runs.is_past_return(&id), "it was cancelled before");
             end(&run);
             assert_eq!(runs.cancel(&id).unwrap_err().code, Code::WrongState);
         }
         assert_eq!(runs.cancel("x-1").unwrap_err().code, Code::NoSuchRun);
+    }
+
+    #[tokio::test]
+    async fn who_works_for_a_run_hears_at_once_that_it_is_cancelled() {
+        let runs = Runs::default();
+        let run = runs.enter(RunKind::Move, "ada".to_owned(), RUNNING_MAX).unwrap();
+        let id = run.shown().id;
+        let waits = tokio::spawn(async move { run.cancelled().await });
+        tokio::task::yield_now().await;
+        assert!(!waits.is_finished());
+        runs.cancel(&id).unwrap();
+        let heard = timeout(Duration::from_secs(20), waits).await;
+        heard.expect("it was waiting, and hears of it").unwrap();
     }
 
     #[test]
@@ -369,7 +389,7 @@ mod tests {
         let refused = runs.cancel(&id).unwrap_err();
         assert_eq!(refused.code, Code::WrongState);
         assert!(refused.detail.contains("is being handed over"), "{refused}");
-        assert!(!run.is_cancelled());
+        assert!(run.cancelled().now_or_never().is_none());
         runs.forget(&id);
         assert!(runs.list().is_empty());
         assert_eq!(runs.find(&id).unwrap_err().code, Code::NoSuchRun);

@@ -20,6 +20,7 @@ mod reservations;
 mod run;
 mod schedule;
 mod snapshot;
+mod transit;
 mod volume;
 
 use ::group::handover::SourceSays;
@@ -65,6 +66,7 @@ pub use schedule::{
     LastRun, NewSchedule, RunOutcome, Schedule, ScheduleChange, ScheduledVolume, Weekday, When,
 };
 pub use snapshot::{Clone, Extent, NewSnapshots, Snapshot, SnapshotAccess, SnapshotChange, Space};
+pub use transit::{Settlement, Transit, TransitState, TransitWay};
 pub use volume::{Cache, Hosts, Level, NewVolume, Volume, VolumeChange, VolumeMove, VolumeState};
 
 /// What is made of one kind of answer.
@@ -133,6 +135,7 @@ of_answer!(Piece, Piece(piece) => piece);
 of_answer!(Seal, Seal(seal) => *seal);
 of_answer!(SourceSays, SourceSays(says) => says);
 of_answer!(List<Departure>, Departures(all) => List(all));
+of_answer!(List<Transit>, Transits(all) => List(all.into_iter().map(Into::into).collect()));
 of_answer!(ArrivalStep, Arrived(step) => step);
 of_answer!(List<Arrival>, Arrivals(all) => List(all));
 

@@ -140,7 +140,13 @@ pub(crate) struct Asked(pub(crate) Arc<Has>);
 
 impl Ask for Asked {
     fn ask(&self, request: Request, _: Follower, done: Done) {
-        done(self.0.answer(request));
+        let done = match &request {
+            Request::Move(request) => self.0.moves.unless_it_hangs(request, done),
+            _ => Some(done),
+        };
+        if let Some(done) = done {
+            done(self.0.answer(request));
+        }
     }
 
     fn logins(&self) -> Option<Arc<Logins>> {

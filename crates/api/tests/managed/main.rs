@@ -8,6 +8,7 @@ mod lists;
 mod moves;
 mod moving;
 mod placed;
+mod transits;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use api::server::Done;
 use array::Level;
 use array::api::Cache;
 use group::handover::SourceSays;
-use group::membership::MoveId;
+use group::membership::{GroupId, MoveId};
 use group::ownership::MemberId;
 use group::settings::{Arrival, Departure, Stage, VolumeSettings};
 use member::{
     Answer, ArrivalStep, GroupError, Leaving, MoveRequest, PIECE_BYTES_MAX, Passport, Piece,
-    RequestError, Seal, Unlisted,
+    RequestError, Seal, Transit, TransitState, Unlisted,
 };
 
 /// Whose the volumes are that have moved, and by which move: what the store of the group has.
@@ -30,6 +31,11 @@ struct State {
     asked: Vec<&'static str>,
     /// What it does not do, and how often.
     fails: BTreeMap<&'static str, usize>,
+    /// What it does not answer, and who waits for that.
+    hangs: Vec<&'static str>,
+    waiting: Vec<Done>,
+    /// What it says of this is that only an operator decides it.
+    undecided: Option<&'static str>,
     /// It has more and more to send.
     is_endless: bool,
     /// The group does not give its volumes away.
@@ -43,6 +49,9 @@ struct State {
     pieces: Vec<Piece>,
     seals: Vec<Seal>,
     arrivals: Vec<Arrival>,
+    /// What it says of how they stand, and what it was told about them.
+    transits: Vec<Transit>,
+    settled: Vec<(MoveId, bool)>,
 }
 
 /// All that is sent of a volume, with when hosts lose it and when it is all there.
@@ -88,6 +97,8 @@ const fn word(request: &MoveRequest) -> &'static str {
         MoveRequest::Adopt { .. } => "adopt",
         MoveRequest::Discard { .. } => "discard",
         MoveRequest::Arrivals => "arrivals",
+        MoveRequest::Transits => "transits",
+        MoveRequest::Settle { .. } => "settle",
     }
 }
 
@@ -105,6 +116,35 @@ impl Moves {
     /// It does not do this, so often.
     pub(crate) fn fails(&self, word: &'static str, times: usize) {
         self.state().fails.insert(word, times);
+    }
+
+    /// It does not answer these, until it is told others; who has waited for one until then hears that it has ended.
+    pub(crate) fn hangs(&self, words: &[&'static str]) {
+        let mut state = self.state();
+        state.hangs = words.to_vec();
+        state.waiting.clear();
+    }
+
+    /// Whether somebody waits for what it does not answer.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.state().waiting.is_empty()
+    }
+
+    /// The group does not decide what this asks for.
+    pub(crate) fn undecided(&self, word: &'static str) {
+        self.state().undecided = Some(word);
+    }
+
+    /// Who is to be answered, unless that never is.
+    pub(crate) fn unless_it_hangs(&self, request: &MoveRequest, done: Done) -> Option<Done> {
+        let word = word(request);
+        let mut state = self.state();
+        if !state.hangs.contains(&word) {
+            return Some(done);
+        }
+        state.asked.push(word);
+        state.waiting.push(done);
+        None
     }
 
     pub(crate) fn is_endless(&self, is_endless: bool) {
@@ -155,6 +195,16 @@ impl Moves {
         self.state().arrivals.push(arrival);
     }
 
+    /// It says this of a move.
+    pub(crate) fn stands(&self, transit: Transit) {
+        self.state().transits.push(transit);
+    }
+
+    /// What was settled here, and whether the volume was kept.
+    pub(crate) fn settled(&self) -> Vec<(MoveId, bool)> {
+        self.state().settled.clone()
+    }
+
     pub(crate) fn answer(
         &self,
         request: MoveRequest,
@@ -166,6 +216,10 @@ impl Moves {
         if let Some(left) = state.fails.get_mut(word).filter(|left| **left > 0) {
             *left -= 1;
             return Err(RequestError::NoResult);
+        }
+        if state.undecided == Some(word) {
+            let (name, why) = ("vm".to_owned(), "its name is another volume's".to_owned());
+            return Err(RequestError::MoveNotDecided { name, why });
         }
         state.answer(request, volumes)
     }
@@ -213,6 +267,8 @@ impl State {
                 Ok(Answer::Done)
             }
             MoveRequest::Arrivals => Ok(Answer::Arrivals(self.arrivals.clone())),
+            MoveRequest::Transits => Ok(Answer::Transits(self.transits.clone())),
+            MoveRequest::Settle { id, keep } => self.settle(id, keep),
         }
     }
 
@@ -258,6 +314,17 @@ impl State {
         Ok(Answer::Leaving(Box::new(leaving)))
     }
 
+    fn settle(&mut self, id: MoveId, keep: bool) -> Result<Answer, RequestError> {
+        let found = self.transits.iter().position(|transit| transit.id == id);
+        let at = found.ok_or_else(|| RequestError::NoSuchMove(id.to_string()))?;
+        if self.transits[at].state != TransitState::Undecided {
+            return Err(RequestError::MoveDecides(self.transits[at].name.clone()));
+        }
+        self.transits.remove(at);
+        self.settled.push((id, keep));
+        Ok(Answer::Done)
+    }
+
     fn leaving(&mut self, id: &MoveId) -> Result<&mut (Leaving, usize), RequestError> {
         self.leaving.get_mut(id).ok_or_else(|| RequestError::NoSuchMove(id.to_string()))
     }
@@ -287,7 +354,8 @@ impl State {
         claims.insert(name.clone(), (to, id.clone()));
         let (iqns, stage) = (Vec::new(), Stage::Gone);
         let (id, from) = (id.clone(), me);
-        self.departures.push(Departure { id, volume: 1, name, from, to, iqns, stage });
+        let group = group_of_tests();
+        self.departures.push(Departure { id, group, volume: 1, name, from, to, iqns, stage });
         Ok(true)
     }
 
@@ -309,7 +377,8 @@ impl State {
     fn prepare(&mut self, id: MoveId, seal: Seal) -> Result<Answer, RequestError> {
         let Passport { name, from, .. } = self.coming(&id)?.clone();
         self.coming.remove(&id);
-        self.arrivals.push(Arrival { id, volume: 2, name, from, online: seal.online });
+        let (group, online) = (group_of_tests(), seal.online);
+        self.arrivals.push(Arrival { id, group, volume: 2, name, from, online });
         self.seals.push(seal);
         Ok(Answer::Done)
     }
@@ -339,4 +408,9 @@ impl State {
             _ => ArrivalStep::Waiting,
         }
     }
+}
+
+/// The group that all of it is of.
+pub(crate) fn group_of_tests() -> GroupId {
+    "0".repeat(32).parse().expect("it is one")
 }

@@ -1,5 +1,7 @@
 //! Volumes that move from one member to another, through the port that members have for each other.
 
+use std::time::{Duration, Instant};
+
 use api::client::Client;
 use api::problem::Code;
 use api::types::{JobKind, Run, RunKind, RunState};
@@ -7,7 +9,7 @@ use group::membership::MoveId;
 use group::settings::{Arrival, Departure, Stage};
 use member::Piece;
 
-use crate::moves::{script, seal};
+use crate::moves::{group_of_tests, script, seal};
 use crate::{Group, Node, problem, until};
 
 /// Begins to move `vm` from left to right.
@@ -154,6 +156,75 @@ fn a_move_that_is_cancelled_ends_and_tells_how_far_it_was() {
     group.stop();
 }
 
+/// Cancels a move that waits, and gives how it has ended. It is waited for half a minute at most, as for an answer.
+fn cancelled((client, run): &(Client, Run)) -> RunState {
+    let begun = Instant::now();
+    assert_eq!(client.cancel_run(&run.id).expect("it can be").state, RunState::Running);
+    let (state, _) = end(client, run);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    state
+}
+
+#[test]
+fn a_move_that_is_cancelled_waits_for_nobody_who_does_not_answer() {
+    let group = pair();
+    let (left, right) = (&group.node("left").has.moves, &group.node("right").has.moves);
+    for (silent, step) in
+        [(left, "next"), (left, "freeze"), (left, "seal"), (right, "write"), (right, "prepare")]
+    {
+        silent.hangs(&[step]);
+        let begun = begin(&group);
+        until("it is waited for", || silent.is_waited_for());
+        assert_eq!(cancelled(&begun), RunState::Cancelled, "{step}");
+        silent.hangs(&[]);
+        is_on(&group, "left");
+        assert!(!left.was_asked("commit"), "{step}");
+    }
+    // Nor until it has thrown away what has come: it does so by itself.
+    right.hangs(&["write", "discard"]);
+    let begun = begin(&group);
+    until("it is waited for", || right.is_waited_for());
+    assert_eq!(cancelled(&begun), RunState::Cancelled);
+    assert!(left.is_idle() && right.was_asked("discard"));
+    group.stop();
+}
+
+#[test]
+fn what_is_not_known_of_a_volume_is_told_to_nobody() {
+    let group = pair();
+    let (left, right) = (group.node("left"), group.node("right"));
+    left.has.moves.fails("freeze", 1);
+    left.has.moves.fails("says", 1);
+    let (client, run) = begin(&group);
+    let (state, why) = end(&client, &run);
+    assert_eq!(state, RunState::Failed);
+    assert!(why.contains("it is not known yet whether it stays here: "), "{why}");
+    assert!(left.has.moves.was_asked("give-up"));
+    assert!(!has_told(left, "volume_move_given_up"));
+    assert!(!right.has.moves.was_asked("discard") && !right.has.moves.was_asked("adopt"));
+    group.stop();
+}
+
+#[test]
+fn what_only_an_operator_decides_ends_the_run() {
+    let group = pair();
+    let left = &group.node("left").has.moves;
+    let undecided = |step: &'static str| {
+        left.undecided(step);
+        let (client, run) = begin(&group);
+        let (state, why) = end(&client, &run);
+        assert_eq!(state, RunState::Failed, "{step}");
+        assert!(why.contains("only an operator decides"), "{step}: {why}");
+        let asked = left.asked();
+        assert_eq!(asked.iter().filter(|word| **word == step).count(), 1, "{step}: {asked:?}");
+    };
+    undecided("commit");
+    assert!(!left.was_asked("give-up"));
+    left.fails("freeze", 1);
+    undecided("give-up");
+    group.stop();
+}
+
 #[test]
 fn from_the_hand_over_on_it_is_asked_for_until_it_is_known_and_nothing_is_cancelled() {
     let group = pair();
@@ -227,6 +298,7 @@ fn what_a_life_before_has_left_is_put_right_by_both_sides() {
     let id = || MoveId::draw().expect("randomness");
     let departure = |name: &str, stage: Stage| Departure {
         id: id(),
+        group: group_of_tests(),
         volume: 1,
         name: name.to_owned(),
         from: left.number,
@@ -239,7 +311,9 @@ fn what_a_life_before_has_left_is_put_right_by_both_sides() {
     left.has.moves.leave(departure("vm", Stage::Leaving));
     // And one was prepared whose source has kept it.
     let (name, from) = ("other".to_owned(), left.number);
-    right.has.moves.come(Arrival { id: id(), volume: 2, name, from, online: true });
+    let (group_id, online) = (group_of_tests(), true);
+    let arrival = Arrival { id: id(), group: group_id, volume: 2, name, from, online };
+    right.has.moves.come(arrival);
     until("all of it is done", || left.has.moves.is_idle() && right.has.moves.is_idle());
     for word in ["gone", "give-up", "says"] {
         assert!(left.has.moves.was_asked(word), "{word}");

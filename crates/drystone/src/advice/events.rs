@@ -41,6 +41,9 @@ fn of_kind(kind: Kind, name: &str) -> String {
         Kind::VolumeLost => "connect its disks again: see 'drystone disk list' for those that are missing".to_owned(),
         Kind::VolumeDegraded | Kind::VolumeCompleted | Kind::ArrayWarning => "see 'drystone status'".to_owned(),
         Kind::VolumeNotServed => "see 'drystone volume list' and 'drystone status'".to_owned(),
+        Kind::VolumeMoveGivenUp => {
+            format!("nothing, if it was cancelled; else mend that and begin again: 'drystone volume move {name}'")
+        }
         Kind::SpaceLow => {
             "add a disk ('drystone disk add'), or delete snapshots and volumes, and purge those ('drystone volume purge')"
                 .to_owned()
@@ -211,6 +214,9 @@ mod tests {
         }
         let event = Event::about(Kind::DiskFailed, ObjectKind::Disk, "/dev/sdb", "it has failed");
         assert!(advice(&event).ends_with("'drystone disk replace /dev/sdb NEW'"));
+        let (kind, volume) = (Kind::VolumeMoveGivenUp, ObjectKind::Volume);
+        let event = Event::about(kind, volume, "vm", "volume 'vm' stays here");
+        assert!(advice(&event).ends_with("'drystone volume move vm'"));
         for kind in [
             Kind::MemberAway,
             Kind::MemberRemoved,

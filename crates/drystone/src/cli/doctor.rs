@@ -2,6 +2,7 @@
 
 use crate::access::portal;
 use crate::cli::serve::PORTAL_DEFAULT;
+use crate::cli::up::SocketArgs;
 use clap::{Args, ValueHint};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,7 +15,8 @@ Looks at the kernel and io_uring, at limits, the clock, TCP, whether etcd is
 there for a group of members, the addresses and interfaces of the portals,
 and at all block devices: which hold partitions or file systems, which are
 members of an array, and which are free for one. Nothing is changed; disks
-are read only where root runs it.
+are read only where root runs it. A member that runs here is asked whether it
+has volumes whose moves an operator has to settle.
 
 Exit status: 0 if nothing stands in the way of a member, 1 if something does.";
 
@@ -37,6 +39,10 @@ pub(crate) struct DoctorArgs {
     /// The file of a member, whose portals are meant.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, conflicts_with = "portals")]
     pub(crate) config: Option<PathBuf>,
+
+    /// Where a member that runs here is asked.
+    #[command(flatten)]
+    pub(crate) socket: SocketArgs,
 
     /// Print JSON instead of lines for people.
     #[arg(long)]

@@ -116,6 +116,8 @@ fn missing(argument: &str) -> String {
     } else if argument.contains("--nbd") {
         "a place for the disk is missing: write --nbd unix:PATH, --nbd ADDRESS:PORT, --fuse DIR or --ublk"
             .to_owned()
+    } else if argument.contains("--keep") {
+        "what becomes of the volume is missing: write --keep or --discard".to_owned()
     } else {
         format!("{argument} is missing: write it, or see --help")
     }

@@ -151,6 +151,15 @@ const REFUSALS: &[(&[&str], &str)] = &[
     (&["detach"], "<WHICH> is missing: write it, or see --help"),
     (&["volume", "create", "a"], "<SIZE> is missing: write it, or see --help"),
     (
+        &["volume", "settle", "a"],
+        "what becomes of the volume is missing: write --keep or --discard",
+    ),
+    (
+        &["volume", "settle", "a", "--keep", "--discard"],
+        "--keep cannot be used together with --discard: write only one of them",
+    ),
+    (&["volume", "settle", "--keep"], "<NAME> is missing: write it, or see --help"),
+    (
         &["volume", "create", "a", "10GB"],
         "'10GB' could mean two sizes: write 10G or 10GiB, which count in 1024s",
     ),

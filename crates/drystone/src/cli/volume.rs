@@ -4,7 +4,7 @@ use crate::cli::access::{ACCESS_EXAMPLES, AccessCommand};
 use crate::cli::manage::{Confirm, Follow, MemberArgs};
 use crate::cli::reservations::{self, ReservationsCommand};
 use array::Level;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use member::spec::size;
 
 /// Examples at the foot of `drystone volume --help`.
@@ -32,6 +32,16 @@ Examples:
           In a group: on the member of this pool that has most room
   drystone volume create vm3 100G --on right
           On this member";
+
+/// Examples at the foot of `drystone volume settle --help`.
+const SETTLE_EXAMPLES: &str = "\
+Examples:
+  drystone volume settle vm1 --keep
+          The member that has it serves it again
+  drystone volume settle vm1 --discard --on right
+          What the member right has of it is deleted for good
+  drystone volume settle vm1 --keep --move 6745c1f0
+          Where a member has a part in several moves of volumes of that name";
 
 /// What to do with volumes.
 #[derive(Debug, Args)]
@@ -193,6 +203,24 @@ pub(crate) enum VolumeCommand {
         follow: Follow,
     },
 
+    /// List volumes that are between two members of the group, and how each stands.
+    ///
+    /// A volume that is handed over is served to nobody until the store of the group has said whose it is; that goes
+    /// on by itself ('waits'). 'undecided' is one that no group decides about any more, as that group is gone or the
+    /// other member was removed from it: 'volume settle' says what becomes of it.
+    #[command(
+        after_long_help = "Examples:\n  drystone volume transits\n  drystone volume transits --json | jq '.[].volume'"
+    )]
+    Transits,
+
+    /// Say what becomes of a volume whose move no group decides about any more.
+    ///
+    /// A member that has an 'undecided' part in a move ('volume transits') serves the volume to nobody until it is told
+    /// to keep or to discard what it has of it. The other member is not asked: look there first. If both keep it, hosts
+    /// may write to either of two copies; if both discard it, it is gone.
+    #[command(after_long_help = SETTLE_EXAMPLES)]
+    Settle(SettleArgs),
+
     /// Take a volume out of the recycle bin; it is offline.
     #[command(
         after_long_help = "Examples:\n  drystone volume undelete vm1 && drystone volume online vm1"
@@ -261,6 +289,38 @@ pub(crate) struct CreateArgs {
     /// In a group: the pool whose member with most room gets it [default: that of the member that is asked].
     #[arg(long, value_name = "POOL")]
     pub(crate) pool: Option<String>,
+}
+
+/// What becomes of a volume that no group decides about.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("decision").required(true).args(["keep", "discard"]))]
+pub(crate) struct SettleArgs {
+    /// Its name.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+
+    /// Keep what the member has of it, and serve it.
+    #[arg(long)]
+    pub(crate) keep: bool,
+
+    /// Delete what the member has of it for good.
+    #[arg(long)]
+    pub(crate) discard: bool,
+
+    /// Which move, by the first digits of its number, where the member has a part in several of that name.
+    #[arg(long = "move", value_name = "DIGITS")]
+    pub(crate) id: Option<String>,
+
+    /// Whether to ask.
+    #[command(flatten)]
+    pub(crate) confirm: Confirm,
+}
+
+impl SettleArgs {
+    /// Whether it is kept; the command line says one of both.
+    pub(crate) const fn keeps(&self) -> bool {
+        self.keep && !self.discard
+    }
 }
 
 /// Yes or no.

@@ -1,6 +1,7 @@
 //! `drystone doctor`: looks at a machine as the server of a SAN, and says what to do.
 
 mod disks;
+mod moves;
 mod network;
 mod system;
 
@@ -63,7 +64,8 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     };
     let refused = refused.iter().map(refused_by_data).collect();
     let system = system::look(is_in_group);
-    let looks = [system, network::look(&portals), disks::look(), refused];
+    let moves = moves::look(&args.socket);
+    let looks = [system, network::look(&portals), disks::look(), moves, refused];
     let findings: Vec<Finding> = looks.into_iter().flatten().collect();
     match args.json {
         true => print::json(&findings)?,

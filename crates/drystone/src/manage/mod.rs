@@ -25,6 +25,7 @@ mod server;
 pub(crate) mod snapshot;
 pub(crate) mod status;
 pub(crate) mod top;
+mod transits;
 pub(crate) mod volume;
 mod wipe;
 

@@ -56,7 +56,7 @@ fn cancel(desk: &Desk, id: Option<String>) -> anyhow::Result<()> {
     desk.show(&ended, |ended| {
         Ok(match ended.state {
             RunState::Cancelled => format!("{}\n", how_far(ended)),
-            _ => format!("the {} went to its end: it could not be left before\n", word(ended.kind)),
+            _ => format!("the {} went to its end: it could not be left before\n", work(ended)),
         })
     })
 }
@@ -83,14 +83,22 @@ fn only_one(runs: Vec<Run>) -> anyhow::Result<String> {
 pub(super) fn how_far(run: &Run) -> String {
     let sum = |bytes: fn(&api::types::Job) -> u64| run.jobs.iter().map(bytes).sum::<u64>();
     let (done, total) = (sum(|job| job.done_bytes), sum(|job| job.total_bytes));
-    let far = match total {
-        0 if matches!(run.kind, RunKind::Rebalance | RunKind::Move) => {
-            "before it had moved any data".to_owned()
+    let far = match (run.kind, done, total) {
+        // Of an empty volume there is nothing to be sent.
+        (RunKind::Move, 0, _) => {
+            "before any data of it was sent, and it stays where it was".to_owned()
         }
-        0 => "before it had read any data".to_owned(),
+        (RunKind::Rebalance, _, 0) => "before it had moved any data".to_owned(),
+        (_, _, 0) => "before it had read any data".to_owned(),
         _ => format!("after {} of {}", units::bytes(done), units::bytes(total)),
     };
-    format!("the {} was cancelled {far}", word(run.kind))
+    format!("the {} was cancelled {far}", work(run))
+}
+
+/// What a run does, and of a move to what.
+fn work(run: &Run) -> String {
+    let word = word(run.kind);
+    run.volume.as_ref().map_or_else(|| word.to_owned(), |volume| format!("{word} of '{volume}'"))
 }
 
 fn word(kind: RunKind) -> &'static str {
@@ -106,8 +114,17 @@ fn list(runs: &[Run]) -> String {
     if runs.is_empty() {
         return "nothing was asked for since the member was started\n".to_owned();
     }
-    let columns =
-        [Text("RUN"), Text("WORK"), Text("STATE"), Text("BEGUN"), Text("ENDED"), Number("DONE")];
+    let columns = [
+        Text("RUN"),
+        Text("WORK"),
+        Text("VOLUME"),
+        Text("TO"),
+        Text("STATE"),
+        Text("BEGUN"),
+        Text("ENDED"),
+        Number("DONE"),
+    ];
+    let dash = || "-".to_owned();
     let row = |run: &Run| {
         let state = match run.state {
             RunState::Running => "running",
@@ -123,10 +140,12 @@ fn list(runs: &[Run]) -> String {
         [
             run.id.clone(),
             word(run.kind).to_owned(),
+            run.volume.clone().unwrap_or_else(dash),
+            run.to.clone().unwrap_or_else(dash),
             state.to_owned(),
             units::time(run.begun_unix_seconds),
-            run.ended_unix_seconds.map_or_else(|| "-".to_owned(), units::time),
-            percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent} %")),
+            run.ended_unix_seconds.map_or_else(dash, units::time),
+            percent.map_or_else(dash, |percent| format!("{percent} %")),
         ]
     };
     table(columns, runs.iter().map(row))
@@ -192,5 +211,31 @@ mod tests {
         let cancelled = Run { jobs: vec![job], ..cancelled };
         assert_eq!(how_far(&cancelled), "the scrub was cancelled after 1 MiB of 4 MiB");
         assert!(list(&[cancelled]).contains("25 %"));
+    }
+
+    #[test]
+    fn a_move_says_which_volume_it_was_of_and_where_that_goes() {
+        let (volume, to) = (Some("vm".to_owned()), Some("right".to_owned()));
+        let cancelled = Run { volume, to, ..run("a-1", RunKind::Move, RunState::Cancelled) };
+        let none = "the move of 'vm' was cancelled before any data of it was sent, and it stays where it was";
+        assert_eq!(how_far(&cancelled), none, "nothing of it was counted");
+        let job = Job {
+            kind: JobKind::Move,
+            subject: "vm".into(),
+            done_bytes: 0,
+            total_bytes: 4 << 20,
+            rate_bytes: 0,
+            member: None,
+        };
+        let begun = Run { jobs: vec![job.clone()], ..cancelled.clone() };
+        assert_eq!(how_far(&begun), none, "it was, and none was sent");
+        let half = Run { jobs: vec![Job { done_bytes: 2 << 20, ..job }], ..cancelled };
+        assert_eq!(how_far(&half), "the move of 'vm' was cancelled after 2 MiB of 4 MiB");
+        let text = list(&[half, run("a-2", RunKind::Scrub, RunState::Done)]);
+        let lines: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines[0][..5], ["RUN", "WORK", "VOLUME", "TO", "STATE"]);
+        assert_eq!(lines[1][..5], ["a-1", "move", "vm", "right", "cancelled"]);
+        assert_eq!(lines[2][..5], ["a-2", "scrub", "-", "-", "done"]);
     }
 }

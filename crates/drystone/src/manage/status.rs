@@ -9,12 +9,13 @@ use super::array::{about, cache_line, health};
 use crate::Failure;
 use crate::advice::access::{for_everybody, for_nobody};
 use crate::advice::purge;
+use crate::advice::transits::Undecided;
 use crate::cli::manage::MemberArgs;
 use crate::print::units;
 use anyhow::bail;
 use api::types::{
     Array, CacheMemory, ChapUsers, Destination, Disk, DiskFigures, DiskState, Group, Hosts, Job,
-    LevelSpace, RunOutcome, Schedule, Volume, VolumeState,
+    LevelSpace, RunOutcome, Schedule, Transit, Volume, VolumeState,
 };
 use serde::Serialize;
 use std::fmt::Write;
@@ -64,12 +65,15 @@ fn show(desk: &Desk) -> anyhow::Result<()> {
     let schedules = desk.client.schedules().unwrap_or_default();
     let destinations = desk.client.destinations().unwrap_or_default();
     let users = desk.client.chap_users();
+    let transits = desk.client.transits().unwrap_or_default();
     let logs = desk.ask(|member| member.interface())?.logs_not_written;
     let silent = if info.stalls.is_empty() { Vec::new() } else { silent(desk)? };
     let waiting = schedules.iter().filter_map(waits).collect();
     let (group, of_group) = group::ask(desk);
     let logs = logs.iter().map(not_written).collect();
-    let beside: Vec<String> = [of_group, logs, silent_users(users.ok()), waiting].concat();
+    let transits = transits.iter().filter_map(undecided).collect();
+    let users = silent_users(users.ok());
+    let beside: Vec<String> = [transits, of_group, logs, users, waiting].concat();
     let settings = (&schedules[..], &destinations[..]);
     let status = Status::of(&info, &disks, &volumes, settings, (&silent, beside), jobs);
     let status = Status { group, ..status };
@@ -270,6 +274,12 @@ fn open_to_all(volumes: &[Volume]) -> Option<String> {
     (!open.is_empty()).then(|| for_everybody(&open))
 }
 
+/// A volume that stays with nobody until an operator settles its move.
+fn undecided(transit: &Transit) -> Option<String> {
+    let Undecided { found, advice } = Undecided::of(transit)?;
+    Some(format!("{found}; {advice}"))
+}
+
 /// What to do about a log that cannot be written.
 fn not_written(fault: &String) -> String {
     format!("{fault}: make room in that directory, or make it writable")
@@ -366,6 +376,21 @@ mod tests {
         assert_eq!((of(1, false), of(u64::MAX >> 20, false)), (None, None));
         let said = of(1_080_000, true).expect("it waits for most of a day");
         assert!(said.starts_with("schedule nightly takes no snapshot before 1970-01-13"), "{said}");
+    }
+
+    #[test]
+    fn a_volume_that_an_operator_has_to_settle_is_not_well_and_one_that_waits_says_so_itself() {
+        let of = |state: &str| {
+            let json = json!({
+                "id": "0".repeat(32), "volume": "vm", "way": "leaves", "other": "right",
+                "state": state, "why": "it is so", "member": "left",
+            });
+            super::undecided(&serde_json::from_value(json).unwrap())
+        };
+        assert_eq!((of("waits"), of("under-way")), (None, None));
+        let said = of("undecided").expect("it is not well");
+        assert!(said.contains(" any more: it is so; look whether "), "{said}");
+        assert!(said.ends_with("'drystone volume settle vm --discard --on left'"), "{said}");
     }
 
     #[test]

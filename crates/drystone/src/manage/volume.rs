@@ -1,7 +1,7 @@
 //! `drystone volume`.
 
 use super::moving::{self, Where};
-use super::{Desk, access, confirm::confirm, reservations};
+use super::{Desk, access, confirm::confirm, reservations, transits};
 use crate::Failure;
 use crate::advice::access::{for_nobody, write_protected};
 use crate::cli::manage::{Confirm, Follow};
@@ -86,6 +86,8 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
             let to = Where { member: to.as_deref(), pool: pool.as_deref() };
             moving::volume(desk, &name, to, &follow)
         }
+        VolumeCommand::Transits => transits::list(desk),
+        VolumeCommand::Settle(args) => transits::settle(desk, &args),
         VolumeCommand::Undelete { name } => show(desk, |member| member.undelete_volume(&name)),
         VolumeCommand::Purge { name, confirm: asked, follow } => {
             purge(desk, &name, &asked, &follow)

@@ -16,7 +16,7 @@ struct Entry {
 }
 
 /// All blocks of one disk.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Ledger {
     entries: Vec<Entry>,
     last_sequence: u64,

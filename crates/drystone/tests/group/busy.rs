@@ -36,7 +36,7 @@ const REST: Duration = Duration::from_millis(20);
 /// How often it is tried to log in, and looked who serves.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The initiator ports: the one that has reserved the volume and works, the one that watches, and others.
-const WORKER: u8 = 1;
+pub(crate) const WORKER: u8 = 1;
 const WATCHER: u8 = 2;
 const OTHER: u8 = 3;
 
@@ -294,7 +294,7 @@ pub(crate) fn log_in_by_way_of(portal: SocketAddr, iqn: &str, number: u8) -> Opt
 }
 
 /// WRITE(16) of these blocks of the ledger.
-fn write_cdb(blocks: &Range<usize>) -> [u8; 16] {
+pub(crate) fn write_cdb(blocks: &Range<usize>) -> [u8; 16] {
     const LBAS: usize = BLOCK_BYTES / 512;
     let mut cdb = [0; 16];
     cdb[0] = 0x8a;
@@ -304,7 +304,11 @@ fn write_cdb(blocks: &Range<usize>) -> [u8; 16] {
 }
 
 /// Writes all of these at once, those that overlap with another one excepted; returns how many it were.
-fn write_all(host: &mut Host, ledger: &mut Ledger, ranges: &[Range<usize>]) -> io::Result<usize> {
+pub(crate) fn write_all(
+    host: &mut Host,
+    ledger: &mut Ledger,
+    ranges: &[Range<usize>],
+) -> io::Result<usize> {
     let mut under_way = HashMap::new();
     for range in ranges {
         if ledger.is_idle(range.clone()) {

@@ -17,9 +17,13 @@ mod ledger;
 #[allow(dead_code, reason = "the crash tests use more of it")]
 mod load;
 mod losses;
+mod meanwhile;
 mod moving;
 mod redirects;
+mod refusing;
+mod removed;
 mod settings;
+mod settling;
 mod sites;
 mod strangers;
 mod tickets;

@@ -18,7 +18,7 @@ const STRANGER: &str = "iqn.2026-11.com.example:stranger";
 
 /// Exit code, stdout and stderr of a command that may take long.
 #[track_caller]
-fn slowly(member: &Member<'_>, words: &[&str]) -> (i32, String, String) {
+pub(crate) fn slowly(member: &Member<'_>, words: &[&str]) -> (i32, String, String) {
     let mut command = drystone(words);
     let ended = finish_within(command.env("DRYSTONE_SOCKET", member.home.socket()), PATIENCE);
     let output = ended.unwrap_or_else(|output| panic!("{words:?} does not end: {output:?}"));
@@ -29,7 +29,7 @@ fn slowly(member: &Member<'_>, words: &[&str]) -> (i32, String, String) {
 
 /// Waits until this member says whose the volume is.
 #[track_caller]
-fn await_whose(member: &Member<'_>, volume: &str, whose: &str) {
+pub(crate) fn await_whose(member: &Member<'_>, volume: &str, whose: &str) {
     wait_for(&format!("{volume} is of {whose}"), PATIENCE, || match listed(member)? {
         all if all.get(volume).is_some_and(|found| found == whose) => Ok(()),
         all => Err(format!("{all:?}")),
@@ -63,7 +63,15 @@ fn a_host_works_on_while_its_volume_moves_and_finds_the_same_disk() {
                 await_event(member, "volume_moved");
             }
         }
-        run_slowly(&members[1], &["volume", "move", VOLUME]);
+        wait_for("it moves on", PATIENCE, || {
+            match slowly(&members[1], &["volume", "move", VOLUME]) {
+                (0, ..) => Ok(()),
+                (_, _, said) => {
+                    assert!(!said.contains("there is no volume"), "{said}");
+                    Err(said)
+                }
+            }
+        });
         assert_ne!(busy.await_owner(members), 0, "it goes to another one");
         busy.await_work();
     });

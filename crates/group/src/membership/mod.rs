@@ -48,7 +48,9 @@ pub use handing::{HandOver, Holder};
 pub use move_id::{MoveId, MoveIdError};
 pub use names::folded;
 pub use placement::{PlacementError, Wanted, place};
-pub use record::{About, Inventory, JoinToken, ListedVolume, MemberRecord, NamesUsed, Pool, Shown};
+pub use record::{
+    About, Inventory, JoinToken, ListedMove, ListedVolume, MemberRecord, NamesUsed, Pool, Shown,
+};
 pub use roll::Roll;
 
 /// Members of a group, at most.

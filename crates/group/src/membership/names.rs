@@ -202,6 +202,14 @@ impl Membership {
         Ok(())
     }
 
+    /// Whether this is a member, as the store says now.
+    ///
+    /// # Errors
+    /// The store cannot be read, or what it says.
+    pub async fn is_member(&self, member: MemberId) -> Result<bool, MembershipError> {
+        Ok(self.record_of(member).await?.is_some())
+    }
+
     /// What is known of a member, if it is one.
     pub(super) async fn record_of(
         &self,

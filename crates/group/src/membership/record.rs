@@ -124,6 +124,18 @@ pub struct Inventory {
     /// that ask for one are to ask again, until a member lists it.
     #[serde(default)]
     pub leaving: Vec<String>,
+    /// The volumes that move to it or away from it, until nothing is left to do for it.
+    #[serde(default)]
+    pub moves: Vec<ListedMove>,
+}
+
+/// A part that a member has in moving a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedMove {
+    /// The volume.
+    pub volume: String,
+    /// The member that has the other part.
+    pub other: MemberId,
 }
 
 impl Setting for Inventory {

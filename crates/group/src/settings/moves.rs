@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::state::{State, volume_key};
 use super::{Settings, SettingsError, Units, VolumeSettings};
-use crate::membership::MoveId;
+use crate::membership::{GroupId, MoveId};
 use crate::ownership::MemberId;
 use crate::record::{Setting, SettingError};
 use crate::store::{KeyValue, Op, Selection};
@@ -39,6 +39,8 @@ pub enum Stage {
 pub struct Departure {
     /// The move.
     pub id: MoveId,
+    /// The group whose members move it: numbers of members say nothing in another one.
+    pub group: GroupId,
     /// The number of the volume here.
     pub volume: u32,
     /// Its name.
@@ -63,6 +65,8 @@ impl Setting for Departure {
 pub struct Arrival {
     /// The move.
     pub id: MoveId,
+    /// The group whose members move it.
+    pub group: GroupId,
     /// The number of the volume here.
     pub volume: u32,
     /// The name that it is to have.

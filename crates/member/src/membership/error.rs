@@ -93,6 +93,17 @@ pub enum GroupError {
         /// Why no other runs it.
         why: String,
     },
+    /// Its part in moving volumes would be done by nobody.
+    #[error(
+        "'{member}' has a part in moving {}: wait until that is done, or cancel or settle it first",
+        named(.volumes)
+    )]
+    MovesInHand {
+        /// Which member.
+        member: String,
+        /// Which volumes.
+        volumes: Vec<String>,
+    },
     /// What the group has answered is no use.
     #[error("the group let this server in, and what it gave it cannot be used: {0}")]
     Admission(String),

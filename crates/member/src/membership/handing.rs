@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
-use group::membership::{HandOver, Holder, MembershipError, MoveId, Roll};
+use group::membership::{GroupId, HandOver, Holder, MembershipError, MoveId, Roll};
 use group::ownership::MemberId;
 
 use super::joined::Joined;
-use super::{GroupError, InGroup};
+use super::{GroupError, InGroup, Standing};
 
 /// How long the store of the group is waited for.
 const STORE_TIME: Duration = Duration::from_secs(15);
@@ -21,6 +21,27 @@ impl InGroup {
     /// It is in none, or leaves it.
     pub(crate) fn me(&self) -> Result<MemberId, GroupError> {
         Ok(self.joined()?.me())
+    }
+
+    /// The group that this member is in; `None` where it is in none.
+    ///
+    /// # Errors
+    /// It leaves its group, or does not know enough of it.
+    pub(crate) fn group_id(&self) -> Result<Option<GroupId>, GroupError> {
+        match &*self.standing.borrow() {
+            Standing::Alone => Ok(None),
+            Standing::Broken(why) => Err(GroupError::Broken(why.clone())),
+            Standing::In(joined) if joined.is_leaving() => Err(GroupError::Leaving),
+            Standing::In(joined) => Ok(Some(joined.file().group.clone())),
+        }
+    }
+
+    /// Whether this is a member, as the store says now.
+    ///
+    /// # Errors
+    /// As [`holder_of`](Self::holder_of).
+    pub(crate) async fn is_member(&self, member: MemberId) -> Result<bool, GroupError> {
+        self.ask_store(async |joined| joined.membership().is_member(member).await).await
     }
 
     /// The group as it was heard of last.
@@ -39,19 +60,19 @@ impl InGroup {
         self.ask_store(async |joined| joined.membership().holder_of(name).await).await
     }
 
-    /// Gives the name of a volume of this member to another one, by the move of this number.
+    /// Gives the name of a volume of this member to another one of its group, by the move of this number.
     ///
     /// # Errors
     /// As [`holder_of`](Self::holder_of): then it may have been given, or may be yet.
     pub(crate) async fn hand_over(
         &self,
-        to: MemberId,
+        (group, to): (&GroupId, MemberId),
         name: &str,
         id: &MoveId,
     ) -> Result<HandOver, GroupError> {
         let give =
             async |joined: &Joined| joined.membership().hand_over(joined.me(), to, name, id).await;
-        self.ask_store(give).await
+        self.ask_store_of(Some(group), give).await
     }
 
     /// Writes the claim of this member anew, so that no hand-over comes late. Says whether the name is still its own: if
@@ -59,16 +80,34 @@ impl InGroup {
     ///
     /// # Errors
     /// As [`holder_of`](Self::holder_of): then nothing is known.
-    pub(crate) async fn keep_name(&self, name: &str, id: &MoveId) -> Result<bool, GroupError> {
-        self.ask_store(async |joined| joined.membership().keep_name(joined.me(), name, id).await)
-            .await
+    pub(crate) async fn keep_name(
+        &self,
+        group: &GroupId,
+        name: &str,
+        id: &MoveId,
+    ) -> Result<bool, GroupError> {
+        let keep =
+            async |joined: &Joined| joined.membership().keep_name(joined.me(), name, id).await;
+        self.ask_store_of(Some(group), keep).await
     }
 
     async fn ask_store<T>(
         &self,
         ask: impl AsyncFnOnce(&Joined) -> Result<T, MembershipError>,
     ) -> Result<T, GroupError> {
+        self.ask_store_of(None, ask).await
+    }
+
+    /// The same of the store of this group: the member may be in another one by now.
+    async fn ask_store_of<T>(
+        &self,
+        group: Option<&GroupId>,
+        ask: impl AsyncFnOnce(&Joined) -> Result<T, MembershipError>,
+    ) -> Result<T, GroupError> {
         let joined = self.joined()?;
+        if group.is_some_and(|group| *group != joined.file().group) {
+            return Err(GroupError::NotInGroup);
+        }
         let asked = ring::timeout(STORE_TIME, joined.or_end(ask(&joined))).await;
         match asked {
             Some(Some(answer)) => Ok(answer?),

@@ -392,6 +392,7 @@ mod tests {
     fn what_is_handed_over_is_what_the_store_has_given_away() {
         let departure = |volume: u32, stage: Stage| Departure {
             id: format!("{volume:032x}").parse().unwrap(),
+            group: "0".repeat(32).parse().unwrap(),
             volume,
             name: format!("vm-{volume}"),
             from: MemberId(1),

@@ -14,7 +14,7 @@ use group::pki::Authority;
 
 use super::files::{Keys, MembershipFile, SettingsMark};
 use super::joined::Joined;
-use super::{GroupError, InGroup, Standing, unix_seconds};
+use super::{GroupError, InGroup, Standing, seats, unix_seconds};
 use crate::events::Kind;
 use crate::group_request::Admission;
 
@@ -229,6 +229,7 @@ impl InGroup {
     pub(super) async fn delete(&self) -> Result<(), GroupError> {
         let _turn = self.turn.take().await;
         let joined = self.joined()?;
+        seats::check_no_moves(&joined.read_roll().await?, &joined.file().name)?;
         // So the next start knows what an empty store means, whenever this one ends.
         joined.change_file(|file| file.is_ending = true).await?;
         if let Err(error) = joined.membership().delete().await {

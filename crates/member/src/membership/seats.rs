@@ -330,6 +330,7 @@ async fn leaving(joined: &Joined) -> Result<BTreeSet<MemberId>, StoreError> {
 /// # Errors
 /// It is not removed: nobody else can take the store over, or the group says no.
 pub(super) async fn remove_member(joined: &Joined, name: &str) -> Result<(), GroupError> {
+    check_no_moves(&joined.read_roll().await?, name)?;
     let mut departure = Departing { joined, name, begun: Instant::now(), announced: None };
     let removed = match departure.make_way().await {
         Ok(()) => departure.remove().await,
@@ -341,6 +342,26 @@ pub(super) async fn remove_member(joined: &Joined, name: &str) -> Result<(), Gro
         tracing::debug!("that '{name}' is to be removed is forgotten by its time: {error}");
     }
     removed
+}
+
+/// Refuses to remove a member, while it is there, that has a part in moving a volume: whose that is its other member could
+/// not find out. Nothing is waited for that one has which is away, as it may never come back.
+pub(super) fn check_no_moves(roll: &Roll, name: &str) -> Result<(), GroupError> {
+    let Some((member, _)) = roll.find(name).filter(|(member, _)| roll.is_present(*member)) else {
+        return Ok(());
+    };
+    let inventories = roll.inventories.iter().filter(|(id, _)| roll.is_present(**id));
+    let moves =
+        inventories.flat_map(|(id, inventory)| inventory.moves.iter().map(move |it| (*id, it)));
+    let its = moves.filter(|(id, it)| *id == member || it.other == member);
+    let volumes: BTreeSet<String> = its.map(|(_, it)| it.volume.clone()).collect();
+    match volumes.is_empty() {
+        true => Ok(()),
+        false => {
+            let volumes = volumes.into_iter().collect();
+            Err(GroupError::MovesInHand { member: name.to_owned(), volumes })
+        }
+    }
 }
 
 /// A member that is being removed.

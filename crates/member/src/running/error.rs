@@ -311,6 +311,14 @@ pub enum RequestError {
         /// The destination.
         to: String,
     },
+    /// It is another member's, of which not all have heard.
+    #[error("'{name}' has moved to the member '{to}' a moment ago: ask again in some seconds")]
+    MovedAway {
+        /// The volume.
+        name: String,
+        /// Where it is.
+        to: String,
+    },
     /// It moves.
     #[error("'{name}' is being moved to '{to}': wait for the end of that, or cancel it")]
     MovesAlready {
@@ -350,11 +358,35 @@ pub enum RequestError {
     /// Its disks are missing.
     #[error("'{0}' cannot move while its disks are missing")]
     MoveLost(String),
+    /// Hosts write as much as is sent.
+    #[error(
+        "'{name}' stays where it is, as hosts write to it as fast as it is sent, and would wait too long for the \
+         last {missing_bytes} bytes: move it when they write less"
+    )]
+    MoveNotCaughtUp {
+        /// The volume.
+        name: String,
+        /// What hosts wrote during the last round.
+        missing_bytes: u64,
+    },
     /// As many move as may.
     #[error("this member takes part in {max} moves already: wait for the end of one")]
     TooManyMoves {
         /// How many may.
         max: usize,
+    },
+    /// The group decides about the move, so nobody else does.
+    #[error(
+        "the group decides where '{0}' is, and that goes on by itself: wait until its store and the other member answer"
+    )]
+    MoveDecides(String),
+    /// The group decides nothing about it any more.
+    #[error("where '{name}' is only an operator decides now, who is to settle its move: {why}")]
+    MoveNotDecided {
+        /// The volume.
+        name: String,
+        /// Why the group does not.
+        why: String,
     },
     /// Nothing is known of the move here.
     #[error("no move of the number {0} is under way here")]

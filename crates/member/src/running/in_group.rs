@@ -105,14 +105,16 @@ impl Member {
     fn inventory(&self, address: IpAddr, local: &[IpAddr], room: Room) -> Option<Inventory> {
         let names = self.serving.names();
         let state = self.settings.state().ok();
-        let (schedules, uses, leaving) = match &state {
+        let (schedules, uses, leaving, moves) = match &state {
             Some(state) => {
                 let leaving = handed_over(self.settings.departures());
-                (state.schedules.keys().cloned().collect(), used_by(state), leaving)
+                let schedules = state.schedules.keys().cloned().collect();
+                (schedules, used_by(state), leaving, self.moves_in_hand())
             }
             None => {
                 let said = self.membership.said_before()?;
-                (said.schedules.clone(), said.uses.clone(), said.leaving.clone())
+                let said = Inventory::clone(&said);
+                (said.schedules, said.uses, said.leaving, said.moves)
             }
         };
         let mut snapshots = self.array.all_snapshots();
@@ -125,6 +127,7 @@ impl Member {
             schedules,
             uses,
             leaving,
+            moves,
             ..Inventory::default()
         };
         for volume in self.volumes() {
@@ -423,6 +426,7 @@ mod tests {
             rig.with(async move |member| {
                 let departure = Departure {
                     id: "5".repeat(32).parse().expect("a number"),
+                    group: "0".repeat(32).parse().expect("a group"),
                     volume: member.array.volume("a").expect("it is there").id,
                     name: "a".to_owned(),
                     from: MemberId(1),
@@ -454,7 +458,8 @@ mod tests {
         let (id, name) = ("6".repeat(32), "vm".to_owned());
         let id: MoveId = id.parse().expect("a number");
         let (from, online) = (MemberId(2), true);
-        let arrival = Arrival { id: id.clone(), volume: 7, name, from, online };
+        let group = "0".repeat(32).parse().expect("a group");
+        let arrival = Arrival { id: id.clone(), group, volume: 7, name, from, online };
         state.arrivals.insert(id, Ok(arrival));
         assert_eq!(on_their_way(&state), Some(vec!["vm".to_owned()]));
         let later = Departure::decode(b"of a later version").expect_err("it is none");

@@ -1,7 +1,8 @@
 //! Volumes that leave for another member, or have come from one: nobody changes what was sent already, and who asks for
 //! one hears whose it is.
 
-use group::settings::SettingsError;
+use group::membership::{GroupId, folded};
+use group::settings::{SettingsError, Stage};
 
 use super::{Member, RequestError};
 use crate::access_request::AccessRequest;
@@ -20,13 +21,23 @@ impl Member {
     pub(super) fn why_withheld(&self, volume: u32) -> Option<String> {
         Some(match self.settings.withheld(volume)? {
             Withheld::Leaves(departure) => {
-                format!("it is being handed over to member '{}'", self.member_name(departure.to))
+                self.why_foreign(&departure.group).unwrap_or_else(|| {
+                    format!(
+                        "it is being handed over to member '{}'",
+                        self.member_name(departure.to)
+                    )
+                })
             }
-            Withheld::Arrives(arrival) => {
+            Withheld::Arrives(arrival) => self.why_foreign(&arrival.group).unwrap_or_else(|| {
                 format!("it is being taken over from member '{}'", self.member_name(arrival.from))
-            }
+            }),
             Withheld::Unreadable(why) => why,
         })
+    }
+
+    fn why_foreign(&self, group: &GroupId) -> Option<String> {
+        let why = self.of_another_group(group).ok()??;
+        Some(format!("its move was never decided, and an operator has to settle it: {why}"))
     }
 
     /// Refuses to answer for volumes that have left, and to change those that leave.
@@ -37,10 +48,7 @@ impl Member {
         }
         let made = made_by(request);
         for name in request.volumes().into_iter().filter(|name| !made.contains(name)) {
-            let volume = self.array.volume(name).ok();
-            if volume.is_some_and(|volume| self.settings.has_left(volume.id)) {
-                return Err(RequestError::NoSuchVolume(name.to_owned()));
-            }
+            self.check_not_moved(name)?;
         }
         if is_read(request) {
             return Ok(());
@@ -51,6 +59,25 @@ impl Member {
             // Of all that is set at once it is asked when it is their turn.
             _ => Ok(()),
         }
+    }
+
+    /// Refuses to answer for a volume that is another member's, or is about to be this one's: that there is none of the
+    /// name is not true.
+    fn check_not_moved(&self, name: &str) -> Result<(), RequestError> {
+        let volume = self.array.volume(name).ok();
+        let departure = volume.as_ref().and_then(|volume| self.settings.departure(volume.id));
+        if let Some(departure) = departure.filter(|it| it.stage == Stage::Gone) {
+            let to = self.member_name(departure.to);
+            return Err(RequestError::MovedAway { name: name.to_owned(), to });
+        }
+        let arrivals = self.settings.arrivals();
+        if volume.is_none() && arrivals.iter().any(|arrival| folded(&arrival.name) == folded(name))
+        {
+            let me = self.membership.me().ok();
+            let to = me.map_or_else(String::new, |me| self.member_name(me));
+            return Err(RequestError::MovesAlready { name: name.to_owned(), to });
+        }
+        Ok(())
     }
 
     /// Refuses to change volumes that leave, or to name others so. To be asked by who has the turn for the change: one

@@ -53,6 +53,8 @@ impl Member {
         // What is taken away meanwhile would take the old ones along.
         let _turn = self.turn.take().await;
         let of = find(self)?;
+        // What hosts had reserved may have been sent.
+        self.check_staying([of.volume.as_str()])?;
         let before = self.reservations(&of)?;
         let registrations = self.serving.targets().clear_reservations(&of.iqn).await?;
         if registrations > 0 || before.info.legacy.is_some() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::HeaderValue;
+use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use group::accounts::Role;
@@ -88,11 +88,24 @@ pub(in crate::server) async fn admit_member(
             if is_noted {
                 admit::run(&app, &caller, request, next).await
             } else {
-                next.run(request).await
+                run_unnoted(&app, caller, request, next).await
             }
         }
         Err(problem) => problem.into_response(),
     }
+}
+
+/// Has done what is on no record, unless it is refused: a member has asked for what is another one's.
+async fn run_unnoted(app: &App, caller: Caller, mut request: Request, next: Next) -> Response {
+    let (who, from, operation) = (caller.actor(), caller.place(), operation(&request));
+    request.extensions_mut().insert(caller);
+    let response = next.run(request).await;
+    if response.status() == StatusCode::FORBIDDEN {
+        let reason = Code::Forbidden.word().to_owned();
+        let sentence = "this move is not one from that member".to_owned();
+        app.logs.audit.refused(Refused { who, from, operation, reason, sentence });
+    }
+    response
 }
 
 /// The member that asks. One that asks for somebody is refused: people have no use for what members ask of each other.
@@ -192,8 +205,13 @@ fn note(app: &App, peer: Peer, member: Option<&str>, request: &Request, problem:
     app.logs.audit.refused(Refused {
         who: Actor { account: member.map(|name| format!("member '{name}'")), ..Actor::default() },
         from: peer.place(),
-        operation: format!("{} {}", request.method(), request.uri().path()),
+        operation: operation(request),
         reason: problem.code.word().to_owned(),
         sentence: problem.detail.clone(),
     });
+}
+
+/// What is asked for, as the audit log has it of who is refused.
+fn operation(request: &Request) -> String {
+    format!("{} {}", request.method(), request.uri().path())
 }

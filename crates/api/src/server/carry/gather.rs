@@ -23,7 +23,7 @@ use crate::problem::{Code, Problem};
 use crate::server::admit::Caller;
 use crate::server::app::App;
 use crate::server::pages::Item;
-use crate::types::{Connection, Job, List, OfAnswer, Schedule, Snapshot, Volume};
+use crate::types::{Connection, Job, List, OfAnswer, Schedule, Snapshot, Transit, Volume};
 
 /// How long another member may take for its part of a list: whoever looks at the group is not kept waiting by one of
 /// which nobody knows yet that it is away.
@@ -98,6 +98,7 @@ of_member! {
     Snapshot: |it| (&it.volume, &it.member, it.id);
     Schedule: |it| (&it.name, &it.member);
     Job: |it| (&it.subject, &it.member, it.kind.word());
+    Transit: |it| (&it.volume, &it.member, &it.id);
     Connection: |it| (
         (&it.volume, &it.snapshot, &it.iqn, &it.host, &it.member),
         (it.session, it.connection),

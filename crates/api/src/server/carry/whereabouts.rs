@@ -112,6 +112,11 @@ impl Whereabouts {
         self.learn(Named { made, gone: Vec::new() }, on);
     }
 
+    /// The member that a volume was put on a moment ago.
+    pub(in crate::server) fn moved_to(&self, volume: &str) -> Option<MemberId> {
+        self.find(Kind::Volume, volume)
+    }
+
     /// The member that it was put on a moment ago.
     pub(super) fn find(&self, kind: Kind, name: &str) -> Option<MemberId> {
         let known = self.known().get(&(kind, name.to_owned())).copied();

@@ -139,6 +139,8 @@ const WHOSE: &[(&str, &str, Whose)] = &[
     ("POST", "/v1/tokens", Here),
     ("GET", "/v1/tokens/{name}", Here),
     ("DELETE", "/v1/tokens/{name}", Here),
+    ("GET", "/v1/transits", Merged),
+    ("POST", "/v1/transits/{id}/settle", Here),
     ("GET", "/v1/volumes", Merged),
     ("POST", "/v1/volumes", Placed),
     ("GET", "/v1/volumes/{name}", Volume),
@@ -209,7 +211,7 @@ mod tests {
     }
 
     fn is_merged(path: &str) -> bool {
-        ["/v1/jobs", "/v1/connections"].contains(&path)
+        ["/v1/jobs", "/v1/connections", "/v1/transits"].contains(&path)
     }
 
     #[test]

@@ -8,9 +8,12 @@
 //!                                     ▼
 //!                     GiveUp, until it is answered; discard
 //! ```
+//!
+//! Up to where it cannot be cancelled any more, all is left at once when somebody cancels the move or the member stops,
+//! whatever is waited for. What was asked for goes on where that is done: the member gives up a move behind what it is
+//! at for it, and the destination throws away what has come behind the piece that it writes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use group::handover::SourceSays;
@@ -19,6 +22,7 @@ use member::events::Severity;
 use member::{Answer, ArrivalStep, Leaving, MoveRequest, Piece, Request, RequestError, Seal};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::progress::{Meter, Progress};
 use super::remote::{Destination, not_taken};
 use super::{here, tell_given_up, tell_moved};
 use crate::problem::{Code, Problem};
@@ -26,7 +30,7 @@ use crate::server::admit::Caller;
 use crate::server::app::{App, stopping};
 use crate::server::carry::OwnError;
 use crate::server::runs::{self, Ended, Going};
-use crate::types::{Job, JobKind, Nothing, Run, RunKind, VolumeMove};
+use crate::types::{Nothing, Run, RunKind, VolumeMove};
 
 /// How often it is told how far a move has come.
 const PULSE: Duration = Duration::from_secs(1);
@@ -39,6 +43,10 @@ const REFUSAL_TIME: Duration = Duration::from_secs(5);
 
 /// How long the destination has to say that it serves the volume. What takes longer goes on without the run.
 const ADOPTION_TIME: Duration = Duration::from_secs(120);
+
+/// How long the run of a volume that stays waits until the destination has thrown away what has come. If that is silent
+/// it asks the source later, by itself.
+const FAREWELL_TIME: Duration = Duration::from_secs(5);
 
 /// Begins to move a volume of this member for somebody. What keeps it from moving is said at once, by either side.
 pub(in crate::server) async fn begin(
@@ -91,60 +99,6 @@ async fn ready(app: &Arc<App>, request: MoveRequest) -> Result<Drive, Problem> {
     // Whoever asks again at once is not to hear that it moves already.
     drop(timeout(REFUSAL_TIME, given_up).await);
     Err(not_taken(&leaving, error))
-}
-
-/// How much of a volume was sent.
-#[derive(Debug)]
-struct Progress {
-    volume: String,
-    total_bytes: u64,
-    done_bytes: AtomicU64,
-}
-
-impl Progress {
-    fn of(leaving: &Leaving) -> Self {
-        let (volume, total_bytes) = (leaving.passport.name.clone(), leaving.total_bytes);
-        Self { volume, total_bytes, done_bytes: AtomicU64::new(0) }
-    }
-
-    fn sent(&self, piece: &Piece) {
-        let bytes = match piece {
-            Piece::Data { bytes, .. } => bytes.len() as u64,
-            Piece::Zeroes { len_bytes, .. } => *len_bytes,
-            _ => 0,
-        };
-        self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-}
-
-/// Tells how far a move has come, and how fast it was since the last time.
-struct Meter {
-    progress: Arc<Progress>,
-    last: (Instant, u64),
-}
-
-impl Meter {
-    fn new(progress: Arc<Progress>) -> Self {
-        Self { progress, last: (Instant::now(), 0) }
-    }
-
-    fn job(&mut self) -> Job {
-        let Progress { volume, total_bytes, done_bytes } = &*self.progress;
-        let (now, done_bytes) = (Instant::now(), done_bytes.load(Ordering::Relaxed));
-        let (at, before) = self.last;
-        let ms = now.duration_since(at).as_millis().max(1);
-        let rate = u128::from(done_bytes - before) * 1000 / ms;
-        self.last = (now, done_bytes);
-        Job {
-            kind: JobKind::Move,
-            subject: volume.clone(),
-            done_bytes,
-            // What hosts write meanwhile comes on top.
-            total_bytes: (*total_bytes).max(done_bytes),
-            rate_bytes: u64::try_from(rate).unwrap_or(u64::MAX),
-            member: None,
-        }
-    }
 }
 
 /// Moves a volume until its run ends, and tells how it does meanwhile, also where nothing goes on: who follows it takes
@@ -204,36 +158,48 @@ impl Drive {
         }
     }
 
-    /// Has all of the volume there, whatever ends meanwhile. From then on it cannot be cancelled.
+    /// Has all of the volume there, unless somebody wants it to stay, or the member stops.
     async fn send_all(&mut self, run: &Going) -> Result<(), Stop> {
+        let app = self.app.clone();
+        tokio::select! {
+            // These first: a move whose next step is always ready is left, too.
+            biased;
+            () = run.cancelled() => Err(Stop::Cancelled),
+            () = app.ended() => Err(stopping().into()),
+            sent = self.send_to_the_end(run) => sent,
+        }
+    }
+
+    /// Has all of the volume there, whatever ends meanwhile. From then on it cannot be cancelled.
+    async fn send_to_the_end(&mut self, run: &Going) -> Result<(), Stop> {
         let mut next = next_piece(&self.app, &self.leaving.id).await?;
         loop {
-            self.check_goes_on(run)?;
             next = match next {
                 Piece::End => break,
                 Piece::CaughtUp => {
                     here::<Nothing>(&self.app, MoveRequest::Freeze { id: self.id() }).await?;
                     next_piece(&self.app, &self.leaving.id).await?
                 }
-                piece => {
-                    // The one is read while the other is written.
-                    let reading = next_piece(&self.app, &self.leaving.id);
-                    let (written, read) = tokio::join!(self.there.write(&piece), reading);
-                    written.map_err(|error| not_taken(&self.leaving, error))?;
-                    self.progress.sent(&piece);
-                    read?
-                }
+                piece => self.write_and_read(&piece).await?,
             };
         }
         let seal: Seal = here(&self.app, MoveRequest::Seal { id: self.id() }).await?;
         let prepared = self.there.prepare(&seal).await;
         prepared.map_err(|error| not_taken(&self.leaving, error))?;
+        // The last that is done here: whoever cancels it behind this is refused, and it goes on.
         if run.is_past_return(&self.app) { Ok(()) } else { Err(Stop::Cancelled) }
     }
 
-    fn check_goes_on(&self, run: &Going) -> Result<(), Stop> {
-        self.app.check_not_ending()?;
-        if run.is_cancelled() { Err(Stop::Cancelled) } else { Ok(()) }
+    /// One piece is written while the next one is read. Neither waits for the other where one of them fails.
+    async fn write_and_read(&mut self, piece: &Piece) -> Result<Piece, Problem> {
+        let (leaving, there, progress) = (&self.leaving, &mut self.there, &self.progress);
+        let writing = async {
+            there.write(piece).await.map_err(|error| not_taken(leaving, error))?;
+            progress.sent(piece);
+            Ok::<_, Problem>(())
+        };
+        let ((), read) = tokio::try_join!(writing, next_piece(&self.app, &leaving.id))?;
+        Ok(read)
     }
 
     /// Has the group asked to give the volume away until it is known whether it has.
@@ -243,11 +209,14 @@ impl Drive {
             let (_, coming) = self.app.begin(Request::Move(request));
             match coming.await {
                 Ok(Ok(Answer::Committed(is_given))) => return Ok(is_given),
+                // An operator decides, and nobody else: the group says nothing of it any more.
+                Ok(Err(error @ RequestError::MoveNotDecided { .. })) => {
+                    return Err(self.app.problem(&error));
+                }
                 // It was decided by somebody else.
                 Ok(Err(RequestError::NoSuchMove(_) | RequestError::MoveOutOfStep { .. })) => {
                     give_up(&self.app, &self.leaving.id).await?;
-                    let says = says(&self.app, &self.leaving.id).await?;
-                    return Ok(says == SourceSays::HandedOver);
+                    return self.was_handed_over().await;
                 }
                 Ok(Err(error)) => {
                     let (name, why) = (&self.leaving.passport.name, self.app.problem(&error));
@@ -295,19 +264,21 @@ impl Drive {
             "volume '{name}' stays here: the group did not give it to member '{to}', as one of both is no member any \
              more, or the name was given to another volume"
         );
-        self.clean_up(SourceSays::GivenUp, (&sentence, Severity::Warning)).await;
+        self.clean_up((&sentence, Severity::Warning)).await;
         Ended::Failed(Problem::new(Code::WrongState, sentence))
     }
 
-    /// Has the volume stay. Nothing was asked of the group.
+    /// Has the volume stay, unless the group was asked for it already and has given it away.
     async fn stay(&mut self, stop: Stop) -> Ended {
         if let Err(problem) = give_up(&self.app, &self.leaving.id).await {
-            // The next start gives it up.
+            // The next start gives it up, or an operator decides.
             return Ended::Failed(problem);
         }
-        let says = says(&self.app, &self.leaving.id).await.unwrap_or(SourceSays::GivenUp);
-        if says == SourceSays::HandedOver {
-            return self.arrived().await;
+        match self.was_handed_over().await {
+            Ok(true) => return self.arrived().await,
+            Ok(false) => {}
+            // Nobody is told what is not known.
+            Err(problem) => return self.unknown(&problem),
         }
         let (name, to) = (&self.leaving.passport.name, &self.leaving.to_name);
         let (why, severity) = match &stop {
@@ -316,21 +287,49 @@ impl Drive {
         };
         let text =
             format!("volume '{name}' stays here, its move to member '{to}' was given up: {why}");
-        self.clean_up(says, (&text, severity)).await;
+        self.clean_up((&text, severity)).await;
         match stop {
             Stop::Cancelled => Ended::Cancelled,
             Stop::Failed(problem) => Ended::Failed(problem),
         }
     }
 
-    /// Tells that the volume stays, the destination too. One that does not hear of it asks by itself.
-    async fn clean_up(&mut self, says: SourceSays, told: (&str, Severity)) {
-        tell_given_up(&self.app, &self.leaving.id, &self.leaving.passport.name, told);
-        // What is not prepared first, then what is.
-        if self.there.discard().await.is_ok() {
-            drop(self.there.look(Some(says)).await);
+    /// Whether the volume was handed over, of a move that nobody drives any more.
+    async fn was_handed_over(&self) -> Result<bool, Problem> {
+        let says: SourceSays = here(&self.app, MoveRequest::Says { id: self.id() }).await?;
+        match says {
+            SourceSays::HandedOver => Ok(true),
+            SourceSays::GivenUp | SourceSays::Unknown => Ok(false),
+            SourceSays::UnderWay => Err(not_decided()),
         }
     }
+
+    /// It is not known whether the volume stays.
+    fn unknown(&self, why: &Problem) -> Ended {
+        let name = &self.leaving.passport.name;
+        let detail = format!(
+            "the move of volume '{name}' is not driven any more, and it is not known yet whether it stays here: {}",
+            why.detail
+        );
+        Ended::Failed(Problem { detail, ..why.clone() })
+    }
+
+    /// Tells that the volume stays, the destination too. One that does not hear of it asks by itself.
+    async fn clean_up(&mut self, told: (&str, Severity)) {
+        tell_given_up(&self.app, &self.leaving.id, &self.leaving.passport.name, told);
+        let there = &mut self.there;
+        let telling = async {
+            // What is not prepared first, then what is.
+            if there.discard().await.is_ok() {
+                drop(there.look(Some(SourceSays::GivenUp)).await);
+            }
+        };
+        drop(timeout(FAREWELL_TIME, telling).await);
+    }
+}
+
+fn not_decided() -> Problem {
+    Problem::new(Code::Unavailable, "the group has not decided it; this goes on by itself")
 }
 
 /// What is to be sent next.
@@ -338,18 +337,20 @@ async fn next_piece(app: &App, id: &MoveId) -> Result<Piece, Problem> {
     here(app, MoveRequest::Next { id: id.clone() }).await
 }
 
-/// How a move stands, as the member says.
-async fn says(app: &App, id: &MoveId) -> Result<SourceSays, Problem> {
-    here(app, MoveRequest::Says { id: id.clone() }).await
-}
-
-/// Has a volume stay: asks until that is done, unless the member stops.
+/// Has a volume stay: asks until that is done, unless the member stops, or an operator has to decide it.
 async fn give_up(app: &App, id: &MoveId) -> Result<(), Problem> {
     loop {
-        match here::<Nothing>(app, MoveRequest::GiveUp { id: id.clone() }).await {
-            Ok(Nothing) => return Ok(()),
-            Err(problem) if problem.code == Code::Stopping => return Err(problem),
-            Err(problem) => tracing::warn!("a move cannot be given up yet: {problem}"),
+        let (_, coming) = app.begin(Request::Move(MoveRequest::GiveUp { id: id.clone() }));
+        match coming.await {
+            Ok(Ok(Answer::Done)) => return Ok(()),
+            Ok(Err(error @ RequestError::MoveNotDecided { .. })) => {
+                return Err(app.problem(&error));
+            }
+            Ok(Err(error)) => {
+                tracing::warn!("a move cannot be given up yet: {}", app.problem(&error));
+            }
+            Ok(Ok(other)) => tracing::warn!("no answer to a move that is given up: {other:?}"),
+            Err(_) => return Err(stopping()),
         }
         app.check_not_ending()?;
         sleep(PAUSE).await;

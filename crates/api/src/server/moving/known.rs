@@ -1,6 +1,7 @@
 //! What this side has to know of moves beside the member: which volumes are coming here from whom, and which moves were
 //! told of.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -36,16 +37,33 @@ pub(super) struct Coming {
     heard: Instant,
 }
 
+/// Since when it is known that a volume is to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::server) enum Begun {
+    /// Since now: whoever has said so says too that it does not come, should it be refused.
+    Now,
+    /// It was said before, by the same member.
+    Before,
+    /// The number is that of another member's move.
+    ByAnother,
+}
+
 impl Moves {
     fn all(&self) -> MutexGuard<'_, All> {
         // Each change is one call.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A volume is to come from this member; false if the number is that of another one's.
-    pub(in crate::server) fn begin(&self, id: &MoveId, from: MemberId, name: &str) -> bool {
-        let coming = Coming { from, name: name.to_owned(), heard: Instant::now() };
-        self.all().coming.entry(id.clone()).or_insert(coming).from == from
+    /// A volume is to come from this member.
+    pub(in crate::server) fn begin(&self, id: &MoveId, from: MemberId, name: &str) -> Begun {
+        match self.all().coming.entry(id.clone()) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(Coming { from, name: name.to_owned(), heard: Instant::now() });
+                Begun::Now
+            }
+            Entry::Occupied(known) if known.get().from == from => Begun::Before,
+            Entry::Occupied(_) => Begun::ByAnother,
+        }
     }
 
     /// From which member it comes, if it does; of this moment something was heard of it.
@@ -89,8 +107,9 @@ mod tests {
     async fn what_comes_is_of_one_member_and_is_missed_when_nothing_is_heard() {
         let (moves, id) = (Moves::default(), MoveId::draw().unwrap());
         assert_eq!(moves.hear(&id), None);
-        assert!(moves.begin(&id, LEFT, "vm") && moves.begin(&id, LEFT, "vm"), "it asks again");
-        assert!(!moves.begin(&id, RIGHT, "vm"), "it is not that one's");
+        assert_eq!(moves.begin(&id, LEFT, "vm"), Begun::Now);
+        assert_eq!(moves.begin(&id, LEFT, "vm"), Begun::Before, "it asks again");
+        assert_eq!(moves.begin(&id, RIGHT, "vm"), Begun::ByAnother, "it is not that one's");
         assert_eq!(moves.hear(&id), Some(LEFT));
         tokio::time::sleep(SILENCE / 2).await;
         assert_eq!(moves.hear(&id), Some(LEFT));
@@ -101,6 +120,7 @@ mod tests {
         assert_eq!((&silent[0].0, silent[0].1.from, &*silent[0].1.name), (&id, LEFT, "vm"));
         moves.end(&id);
         assert!(moves.silent().is_empty() && moves.hear(&id).is_none());
+        assert_eq!(moves.begin(&id, RIGHT, "vm"), Begun::Now, "nobody has it");
     }
 
     #[test]

@@ -16,10 +16,12 @@
 //! 2. Before the store may have been asked for the hand-over, whatever fails ends in the volume staying. From then on
 //!    the driver asks until it is known.
 //! 3. What is left of a volume at its source goes only when the destination has said that it has adopted it.
+//! 4. What a source says of its move counts, and what another member says of it does not.
 
 mod driver;
 mod janitor;
 mod known;
+mod progress;
 mod remote;
 #[cfg(test)]
 mod tests;
@@ -35,7 +37,7 @@ use member::{ArrivalStep, MoveRequest, Request};
 
 pub(super) use driver::begin;
 pub(super) use janitor::look_after;
-pub(super) use known::Moves;
+pub(super) use known::{Begun, Moves};
 
 use super::app::App;
 use crate::problem::Problem;
@@ -64,8 +66,27 @@ pub(super) async fn adopt(
     Ok(step)
 }
 
+/// What this member has of a move of which it is the destination, and from which member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// It is stored that the volume is prepared.
+    Prepared(MemberId),
+    /// It comes.
+    Coming(MemberId),
+    /// Nothing: it was given up, or the volume is this member's already, or what is stored does not read.
+    Nothing,
+}
+
+/// What this member has of a move. Of what is coming something was heard at this moment. What is stored comes first: it
+/// says from whom the volume is, whoever says now that one is to come by this number.
+pub(super) async fn part(app: &App, id: &MoveId) -> Result<Part, Problem> {
+    let prepared = arrival(app, id).await?.map(|arrival| Part::Prepared(arrival.from));
+    let coming = app.moves.hear(id).map(Part::Coming);
+    Ok(prepared.or(coming).unwrap_or(Part::Nothing))
+}
+
 /// A volume that is prepared here, by its move.
-pub(super) async fn arrival(app: &App, id: &MoveId) -> Result<Option<Arrival>, Problem> {
+async fn arrival(app: &App, id: &MoveId) -> Result<Option<Arrival>, Problem> {
     let List(all) = here::<List<Arrival>>(app, MoveRequest::Arrivals).await?;
     Ok(all.into_iter().find(|arrival| arrival.id == *id))
 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 
 use group::accounts::Logins;
-use group::membership::{MemberRecord, MoveId, Roll};
+use group::membership::{GroupId, MemberRecord, MoveId, Roll};
 use group::ownership::MemberId;
 use group::settings::{Arrival, Departure, Stage};
 use member::{Answer, ArrivalStep, MoveRequest, Request, RequestError, RollNow, SecretWord};
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::time::advance;
 
 use super::janitor::look;
-use super::known::SILENCE;
+use super::known::{Begun, SILENCE};
 use crate::server::app::{App, Ask, Done, Follower};
 use crate::server::testing;
 use crate::types::Interface;
@@ -103,7 +103,7 @@ fn id() -> MoveId {
 async fn what_no_member_sends_any_more_is_thrown_away_and_not_before() {
     let (left, id) = (Arc::new(Left::default()), id());
     let (app, _dir) = app(&left, &[ME]);
-    assert!(app.moves.begin(&id, OTHER, "vm"));
+    assert_eq!(app.moves.begin(&id, OTHER, "vm"), Begun::Now);
     look(&app).await;
     assert!(left.asked().is_empty(), "something was heard of it a moment ago");
     advance(SILENCE).await;
@@ -118,7 +118,7 @@ async fn what_no_member_sends_any_more_is_thrown_away_and_not_before() {
 async fn what_a_member_may_send_yet_that_cannot_be_asked_stays() {
     let left = Arc::new(Left::default());
     let (app, _dir) = app(&left, &[ME, OTHER]);
-    assert!(app.moves.begin(&id(), OTHER, "vm"));
+    assert_eq!(app.moves.begin(&id(), OTHER, "vm"), Begun::Now);
     advance(SILENCE).await;
     look(&app).await;
     assert!(left.asked().is_empty() && told(&app).is_empty());
@@ -128,10 +128,17 @@ async fn what_a_member_may_send_yet_that_cannot_be_asked_stays() {
 async fn nothing_is_let_go_or_thrown_away_before_the_other_side_has_answered() {
     let (arrived, departed) = (id(), id());
     let (name, iqns) = ("vm".to_owned(), Vec::new());
-    let arrival =
-        Arrival { id: arrived.clone(), volume: 1, name: name.clone(), from: OTHER, online: true };
-    let stage = Stage::Gone;
-    let departure = Departure { id: departed, volume: 2, name, from: ME, to: OTHER, iqns, stage };
+    let group: GroupId = "0".repeat(32).parse().unwrap();
+    let arrival = Arrival {
+        id: arrived.clone(),
+        group: group.clone(),
+        volume: 1,
+        name: name.clone(),
+        from: OTHER,
+        online: true,
+    };
+    let (volume, from, to, stage) = (2, ME, OTHER, Stage::Gone);
+    let departure = Departure { id: departed, group, volume, name, from, to, iqns, stage };
     let (arrivals, departures) = (vec![arrival], vec![departure]);
     let left = Arc::new(Left { arrivals, departures, asked: Mutex::default() });
     let (app, _dir) = app(&left, &[ME, OTHER]);

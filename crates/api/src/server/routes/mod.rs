@@ -24,6 +24,7 @@ mod runs;
 mod schedules;
 mod snapshots;
 mod tokens;
+mod transits;
 mod volumes;
 
 use std::sync::{Arc, LazyLock};
@@ -64,6 +65,8 @@ fn of_volumes(router: OpenApiRouter<Arc<App>>) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(volumes::undelete_volume))
         .routes(routes!(volumes::purge_volume))
         .routes(routes!(volumes::move_volume))
+        .routes(routes!(transits::list_transits))
+        .routes(routes!(transits::settle_transit))
         .routes(routes!(reservations::show_reservations))
         .routes(routes!(reservations::clear_reservations))
         .routes(routes!(volumes::list_changes))

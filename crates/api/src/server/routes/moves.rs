@@ -10,14 +10,16 @@ use axum::routing::{get, post, put};
 use axum::{Extension, Router};
 use group::handover::SourceSays;
 use group::membership::MoveId;
-use member::{MoveRequest, Passport, Request as Asked, Seal};
+use member::audit::Change;
+use member::{ArrivalStep, MoveRequest, Passport, Request as Asked, Seal};
 
 use super::Shared;
 use crate::problem::{Code, Problem};
-use crate::server::app::App;
+use crate::server::admit::Caller;
+use crate::server::app::{App, stopping};
 use crate::server::body::{self, Named, Sent, json};
 use crate::server::carry::AskingMember;
-use crate::server::moving;
+use crate::server::moving::{self, Begun, Part};
 use crate::server::transit::{
     ADOPT_PATH, ARRIVE_PATH, Look, Looked, MOVE_PATH, PIECES_PATH, PREPARE_PATH, Stands, unframed,
 };
@@ -39,13 +41,18 @@ async fn arrive(
     Extension(asking): Extension<AskingMember>,
     Sent(passport): Sent<Passport>,
 ) -> Result<StatusCode, Problem> {
-    let (id, is_its_own) = (passport.id.clone(), passport.from == asking.number);
-    if !is_its_own || !app.moves.begin(&id, asking.number, &passport.name) {
+    let id = passport.id.clone();
+    if passport.from != asking.number {
+        return Err(not_its_own(&asking));
+    }
+    let begun = app.moves.begin(&id, asking.number, &passport.name);
+    if begun == Begun::ByAnother {
         return Err(not_its_own(&asking));
     }
     let arrived = done(&app, MoveRequest::Arrive { passport }).await;
-    // One that is still at work may have begun.
-    if arrived.as_ref().is_err_and(|problem| problem.code != Code::StillAtWork) {
+    // One that is still at work may have begun, and one that had begun goes on, whatever is said of it now.
+    let is_refused = arrived.as_ref().is_err_and(|problem| problem.code != Code::StillAtWork);
+    if is_refused && begun == Begun::Now {
         app.moves.end(&id);
     }
     arrived
@@ -58,16 +65,15 @@ async fn write(
     Named(id): Named<MoveId>,
     request: Request,
 ) -> Result<StatusCode, Problem> {
+    // First, also of one that is refused: behind the rest of it nothing more could be asked on this connection.
+    let (parts, body) = request.into_parts();
+    let frame = body::read(&parts, body).await?;
     match app.moves.hear(&id) {
         Some(from) if from == asking.number => {}
         Some(_) => return Err(not_its_own(&asking)),
-        None => {
-            let sentence = "no volume is coming here by this move: it was given up";
-            return Err(Problem::new(Code::WrongState, sentence));
-        }
+        None => return Err(not_coming()),
     }
-    let (parts, body) = request.into_parts();
-    let piece = unframed(&body::read(&parts, body).await?)?;
+    let piece = unframed(&frame)?;
     let written = done(&app, MoveRequest::Write { id: id.clone(), piece }).await;
     app.moves.hear(&id);
     written
@@ -80,7 +86,9 @@ async fn prepare(
     Named(id): Named<MoveId>,
     Sent(seal): Sent<Seal>,
 ) -> Result<StatusCode, Problem> {
-    check_its_own(&app, &asking, &id).await?;
+    if its_part(&app, &asking, &id).await? == Part::Nothing {
+        return Err(not_coming());
+    }
     let prepared = done(&app, MoveRequest::Prepare { id: id.clone(), seal }).await;
     if prepared.is_ok() {
         app.moves.end(&id);
@@ -88,16 +96,45 @@ async fn prepare(
     prepared
 }
 
-/// Whose it is.
+/// Whose it is. What the source says counts where it is stored from whom the volume is, and nowhere else: a copy may be
+/// thrown away by that. Without it the store of the group alone decides, whoever asks.
 async fn adopt(
     State(app): Shared,
     Extension(asking): Extension<AskingMember>,
+    Extension(caller): Extension<Caller>,
     Named(id): Named<MoveId>,
     Sent(Look { says }): Sent<Look>,
 ) -> Result<Response, Problem> {
-    check_its_own(&app, &asking, &id).await?;
-    let step = moving::adopt(&app, &id, says).await?;
+    let says = match its_part(&app, &asking, &id).await? {
+        Part::Prepared(_) => says,
+        Part::Coming(_) | Part::Nothing => None,
+    };
+    // To its end, also when nobody waits any more: what it changes is told of.
+    let looking = tokio::spawn(async move {
+        let step = moving::adopt(&app, &id, says).await?;
+        note(&app, &caller, &id, step);
+        Ok::<_, Problem>(step)
+    });
+    let step = looking.await.unwrap_or_else(|_| Err(stopping()))?;
     Ok(json(&Looked { step }))
+}
+
+/// Has on record that a volume came to be this member's, or was thrown away, as another member asked whose it is. It is
+/// asked every few seconds, mostly in vain: that is on no record.
+fn note(app: &App, caller: &Caller, id: &MoveId, step: ArrivalStep) {
+    let outcome = match step {
+        ArrivalStep::Adopted => "the volume is this member's",
+        ArrivalStep::Discarded => "the volume stays where it was, and what had come is deleted",
+        ArrivalStep::AskSource | ArrivalStep::Waiting | ArrivalStep::Unknown => return,
+    };
+    app.logs.audit.change(Change {
+        who: caller.actor(),
+        from: caller.place(),
+        operation: format!("POST {ADOPT_PATH}"),
+        path: ADOPT_PATH.replace("{id}", id.as_str()),
+        done: true,
+        outcome: outcome.to_owned(),
+    });
 }
 
 /// It does not come.
@@ -106,7 +143,9 @@ async fn discard(
     Extension(asking): Extension<AskingMember>,
     Named(id): Named<MoveId>,
 ) -> Result<StatusCode, Problem> {
-    check_its_own(&app, &asking, &id).await?;
+    if its_part(&app, &asking, &id).await? == Part::Nothing {
+        return Ok(StatusCode::NO_CONTENT);
+    }
     let discarded = done(&app, MoveRequest::Discard { id: id.clone() }).await;
     if discarded.is_ok() {
         app.moves.end(&id);
@@ -126,13 +165,20 @@ async fn done(app: &App, request: MoveRequest) -> Result<StatusCode, Problem> {
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Refuses a member that is not the source of a move, as far as one is known.
-async fn check_its_own(app: &App, asking: &AskingMember, id: &MoveId) -> Result<(), Problem> {
-    let from = match app.moves.hear(id) {
-        Some(from) => Some(from),
-        None => moving::arrival(app, id).await?.map(|arrival| arrival.from),
-    };
-    if from.is_none_or(|from| from == asking.number) { Ok(()) } else { Err(not_its_own(asking)) }
+/// What this member has of a move, for the source of that; any other member is refused.
+async fn its_part(app: &App, asking: &AskingMember, id: &MoveId) -> Result<Part, Problem> {
+    let part = moving::part(app, id).await?;
+    match part {
+        Part::Prepared(from) | Part::Coming(from) if from != asking.number => {
+            Err(not_its_own(asking))
+        }
+        part => Ok(part),
+    }
+}
+
+fn not_coming() -> Problem {
+    let sentence = "no volume is coming here by this move: it was given up";
+    Problem::new(Code::WrongState, sentence)
 }
 
 fn not_its_own(asking: &AskingMember) -> Problem {

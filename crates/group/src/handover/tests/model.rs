@@ -169,7 +169,8 @@ pub(super) fn holder(member: MemberId, moved: Option<&MoveId>) -> Holder {
 
 pub(super) fn departure(stage: Stage) -> Departure {
     let (id, name, iqns) = (by('a'), "v".to_owned(), Vec::new());
-    Departure { id, volume: 1, name, from: SOURCE, to: DESTINATION, iqns, stage }
+    let group = "0".repeat(32).parse().expect("it is one");
+    Departure { id, group, volume: 1, name, from: SOURCE, to: DESTINATION, iqns, stage }
 }
 
 impl World {

@@ -204,6 +204,7 @@ fn what_members_serve_is_said_and_said_anew() {
         uses,
         shares: true,
         leaving: vec!["iqn.gone".to_owned()],
+        moves: vec![ListedMove { volume: "db".to_owned(), other: MemberId(2) }],
     };
     let before = read(&membership).guard;
     for inventory in [full, Inventory::default()] {
@@ -222,7 +223,7 @@ fn what_an_earlier_version_says_of_a_member_is_read() {
     let volume = ListedVolume {
         name: "db".to_owned(),
         iqn: "iqn.a:db".to_owned(),
-        serial: "S1".to_owned(),
+        serial: String::new(),
         size_bytes: 1,
         is_online: true,
         shown: Shown::Nobody,

@@ -25,13 +25,19 @@ fn id(text: &str) -> MoveId {
     text.parse().expect("it is one")
 }
 
+fn group() -> GroupId {
+    "0".repeat(32).parse().expect("it is one")
+}
+
 fn departure(volume: u32, stage: Stage) -> Departure {
     let (name, iqns) = ("vm".to_owned(), vec!["iqn.x:vm".to_owned()]);
-    Departure { id: id(ID), volume, name, from: MemberId(1), to: MemberId(2), iqns, stage }
+    let (group, from, to) = (group(), MemberId(1), MemberId(2));
+    Departure { id: id(ID), group, volume, name, from, to, iqns, stage }
 }
 
 fn arrival(volume: u32) -> Arrival {
-    Arrival { id: id(ID), volume, name: "vm".to_owned(), from: MemberId(1), online: true }
+    let (name, from) = ("vm".to_owned(), MemberId(1));
+    Arrival { id: id(ID), group: group(), volume, name, from, online: true }
 }
 
 fn adopted() -> Adopted {
@@ -80,7 +86,10 @@ fn records_lie_in_the_store_as_they_always_have() {
     let (settings, store) = settings();
     wait(settings.depart(&departure(0x1f, Stage::Leaving))).unwrap();
     let of_stage = |stage: &str| {
-        let begin = format!(r#"{{"version":1,"value":{{"id":"{ID}","volume":31,"name":"vm","#);
+        let group = group();
+        let begin = format!(
+            r#"{{"version":1,"value":{{"id":"{ID}","group":"{group}","volume":31,"name":"vm","#
+        );
         let end = format!(r#""from":1,"to":2,"iqns":["iqn.x:vm"],"stage":"{stage}"}}}}"#);
         begin + &end
     };
@@ -90,7 +99,8 @@ fn records_lie_in_the_store_as_they_always_have() {
 
     arrive(&settings, 0x20).unwrap();
     let wanted = format!(
-        r#"{{"version":1,"value":{{"id":"{ID}","volume":32,"name":"vm","from":1,"online":true}}}}"#
+        r#"{{"version":1,"value":{{"id":"{ID}","group":"{}","volume":32,"name":"vm","from":1,"online":true}}}}"#,
+        group()
     );
     assert_eq!(lies(&store, &format!("arrivals/{ID}")), Some(wanted));
     let wanted = r#"{"version":1,"value":{"prefix":"iqn.x","serial":"S-V1"}}"#;

@@ -224,7 +224,12 @@ fn names_of_volumes_on_their_way_are_left_to_their_moves() {
         make(&one, "vm_1").await;
         let id: MoveId = "7".repeat(32).parse().expect("a number");
         let to = two.here.me().expect("it is in one");
-        let given = one.here.hand_over(to, "vm_1", &id).await.expect("the store answers");
+        let group = one.here.group_id().expect("it is known").expect("it is in one");
+        let given = one.here.hand_over((&group, to), "vm_1", &id).await;
+        let given = given.expect("the store answers");
+        let other = "f".repeat(32).parse().expect("a group");
+        let elsewhere = one.here.hand_over((&other, to), "vm_1", &id).await;
+        assert!(matches!(elsewhere, Err(GroupError::NotInGroup)), "{elsewhere:?}");
         assert_eq!(given, HandOver::Done);
         let holder = async || {
             let holder = one.here.holder_of("vm_1").await.expect("the store answers");

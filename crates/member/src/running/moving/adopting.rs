@@ -41,7 +41,7 @@ impl Member {
 
     /// The record of an arrival. While it is not known whether there is one, that is an error: the source deletes what
     /// it has when there is none.
-    fn arrival(&self, id: &MoveId) -> Result<Option<Arrival>, RequestError> {
+    pub(super) fn arrival(&self, id: &MoveId) -> Result<Option<Arrival>, RequestError> {
         match self.settings.state()?.arrivals.get(id) {
             None => Ok(None),
             Some(Ok(arrival)) => Ok(Some(arrival.clone())),
@@ -66,12 +66,10 @@ impl Member {
         if mutants::is(Mutant::AdoptUncommitted) {
             return Ok(DestinationStep::Adopt);
         }
-        let me = self.membership.me()?;
-        // Looked at before the store is read: the name is given by members alone, and numbers of members are not given
-        // twice. A source that was removed before can give it no more.
-        let is_removed = self.membership.roll_now().is_ok_and(|roll| {
-            roll.members.contains_key(&me) && !roll.members.contains_key(&arrival.from)
-        });
+        self.check_group(&arrival.name, &arrival.group)?;
+        // Asked before the claim is read: the name is given by members alone, and numbers of members are not given twice.
+        // A source that was removed before can give it no more.
+        let is_removed = !self.membership.is_member(arrival.from).await?;
         let holder = self.membership.holder_of(&arrival.name).await?;
         let says = if is_removed { Some(SourceSays::GivenUp) } else { says };
         Ok(decide_at_destination(holder.as_ref(), says, &arrival.id))
@@ -118,9 +116,13 @@ impl Member {
         arrival: &Arrival,
     ) -> Result<ArrivalStep, RequestError> {
         let _turn = self.turn.take().await;
+        let serial = self.settings.all_adopted().remove(&arrival.volume).map(|it| it.serial);
         // Cut off behind this, the next start finds a hidden volume without a record.
         self.settings.forget_arrival(&arrival.id).await?;
         self.delete_hidden(&hidden_name(&arrival.id)).await?;
+        if let Some(serial) = serial {
+            self.serving.targets().keep_reservations(&serial, None);
+        }
         self.moving.arriving().end(&arrival.id);
         Ok(ArrivalStep::Discarded)
     }

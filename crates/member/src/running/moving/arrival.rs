@@ -16,15 +16,16 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use array::ArrayError;
 use array::api::{VolumeInfo, VolumeSpec};
+use array::{ArrayError, Level};
 use block::{BlockError, WriteFlags};
-use group::membership::{MoveId, folded};
+use group::membership::{GroupId, ListedMove, MoveId, folded};
 use group::settings::{Adopted, Arrival, UnitKey, UnitRecord, Units};
 use ring::Buf;
 use ring::wait::{Guard, Turn};
 
 use super::super::{Member, RequestError};
+use crate::membership::GroupError;
 use crate::move_request::{PIECE_BYTES_MAX, Passport, Piece, Seal};
 use crate::mutants::{self, Mutant};
 use crate::settings::Unlisted;
@@ -53,10 +54,14 @@ pub(in super::super) struct Arriving {
 /// A volume that arrives.
 #[derive(Debug)]
 pub(super) struct Incoming {
-    passport: Passport,
+    pub(super) passport: Passport,
+    /// The group that it comes in.
+    group: GroupId,
     /// The hidden volume.
     volume: u32,
     step: Cell<Step>,
+    /// Bytes of data that have come.
+    pub(super) came_bytes: Cell<u64>,
     /// When something was asked about it last.
     heard: Cell<Instant>,
     /// Who has it does the next thing.
@@ -96,6 +101,24 @@ impl Arriving {
     /// Leaves what is without a record alone in this life.
     pub(super) fn keep_strays(&self) {
         self.keeps_strays.set(true);
+    }
+
+    /// What arrives, and from whom.
+    pub(super) fn parts(&self) -> Vec<ListedMove> {
+        let all = self.all.borrow();
+        let part = |incoming: &Rc<Incoming>| ListedMove {
+            volume: incoming.passport.name.clone(),
+            other: incoming.passport.from,
+        };
+        all.values().map(part).collect()
+    }
+
+    /// What those that arrive still need on this level.
+    pub(super) fn awaited_bytes(&self, level: Level) -> u64 {
+        let all = self.all.borrow();
+        // A thick one has its room.
+        let awaited = all.values().filter(|it| it.passport.level == level && !it.passport.thick);
+        awaited.map(|it| it.passport.needs_bytes.saturating_sub(it.came_bytes.get())).sum()
     }
 
     /// It does not arrive any more.
@@ -148,7 +171,8 @@ impl Member {
         }
         self.check_source(&passport)?;
         self.end_former(&passport).await?;
-        self.make_hidden(passport).await
+        let group = self.membership.group_id()?.ok_or(GroupError::NotInGroup)?;
+        self.make_hidden(passport, group).await
     }
 
     /// Refuses what is not of a member that shares the settings of the group with this one.
@@ -190,7 +214,11 @@ impl Member {
     }
 
     /// Makes the hidden volume, if nothing here stands in the way.
-    pub(super) async fn make_hidden(&self, passport: Passport) -> Result<(), RequestError> {
+    pub(super) async fn make_hidden(
+        &self,
+        passport: Passport,
+        group: GroupId,
+    ) -> Result<(), RequestError> {
         let _turn = self.turn.take().await;
         self.moving.check_room()?;
         // Else it could be copied, and not be stored who may use it.
@@ -213,9 +241,12 @@ impl Member {
         let made = self.array.create_volume_offline(spec).await?;
         let (id, heard) = (passport.id.clone(), Cell::new(Instant::now()));
         let (step, turn) = (Cell::new(Step::Open), Turn::default());
-        let incoming = Incoming { passport, volume: made.id, step, heard, turn };
+        let came_bytes = Cell::new(0);
+        let incoming = Incoming { passport, group, volume: made.id, step, came_bytes, heard, turn };
         let former = self.moving.arriving().all.borrow_mut().insert(id, Rc::new(incoming));
         debug_assert!(former.is_none(), "a second volume of its hidden name is refused");
+        // The others hear that it has a part in a move.
+        self.serving.tell_settled();
         Ok(())
     }
 
@@ -246,19 +277,6 @@ impl Member {
         Ok(())
     }
 
-    /// Refuses what there is no room for. Whether there are disks for its level is asked when it is made.
-    fn check_room_for(&self, passport: &Passport) -> Result<(), RequestError> {
-        let info = self.array.info();
-        let mut levels = info.free_by_level.iter();
-        let Some(space) = levels.find(|space| space.raid == passport.level) else { return Ok(()) };
-        let thick_bytes = if passport.thick { passport.size_bytes } else { 0 };
-        let (free_bytes, asked_bytes) = (space.free_bytes, passport.needs_bytes.max(thick_bytes));
-        if asked_bytes > free_bytes {
-            return Err(ArrayError::NoSpace { free_bytes, asked_bytes }.into());
-        }
-        Ok(())
-    }
-
     fn incoming(&self, id: &MoveId) -> Result<Rc<Incoming>, RequestError> {
         let found = self.moving.arriving().find(id);
         found.ok_or_else(|| RequestError::NoSuchMove(id.to_string()))
@@ -273,7 +291,10 @@ impl Member {
         let _turn = incoming.take_turn_at(&[Step::Open]).await?;
         let hidden = hidden_name(id);
         let done = match piece {
-            Piece::Data { at, bytes, .. } => self.write_data(&hidden, at, &bytes).await,
+            Piece::Data { at, bytes, .. } => {
+                self.check_room_on(&incoming, bytes.len())?;
+                self.write_data(&hidden, at, &bytes).await
+            }
             Piece::Zeroes { at, len_bytes } => self.write_zeroes(&hidden, at, len_bytes).await,
             Piece::Snapshot { name, unix_seconds, size_bytes } => {
                 self.take_snapshot(&hidden, &name, (unix_seconds, size_bytes)).await
@@ -341,15 +362,21 @@ impl Member {
         id: &MoveId,
         seal: Seal,
     ) -> Result<(), RequestError> {
+        // All of it may have changed since it began to come.
+        if let Some(incoming) = self.moving.arriving().find(id) {
+            self.check_group(&incoming.passport.name, &incoming.group)?;
+            self.check_source(&incoming.passport)?;
+        }
+        self.prepare_now(id, seal).await
+    }
+
+    /// The same for who has asked the group.
+    pub(super) async fn prepare_now(&self, id: &MoveId, seal: Seal) -> Result<(), RequestError> {
         if self.settings.state()?.arrivals.contains_key(id) {
             return Ok(());
         }
         let incoming = self.incoming(id)?;
         let _turn = incoming.take_turn_at(&[Step::Open, Step::Sealed]).await?;
-        // Both may have changed since it began to come.
-        if self.membership.me().is_ok() {
-            self.check_source(&incoming.passport)?;
-        }
         self.check_list(&incoming.passport, seal.settings.access.is_some())?;
         let units = self.units_of_seal(&incoming.passport, &seal)?;
         let hidden = hidden_name(id);
@@ -360,6 +387,7 @@ impl Member {
         let passport = &incoming.passport;
         let arrival = Arrival {
             id: id.clone(),
+            group: incoming.group.clone(),
             volume: incoming.volume,
             name: passport.name.clone(),
             from: passport.from,
@@ -418,6 +446,7 @@ impl Member {
             return Ok(());
         }
         self.delete_hidden(&hidden_name(id)).await?;
+        self.serving.targets().keep_reservations(&incoming.passport.serial, None);
         self.moving.arriving().end(id);
         Ok(())
     }

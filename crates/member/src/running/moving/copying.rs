@@ -22,11 +22,15 @@ use crate::mutants::{self, Mutant};
 /// How the names of snapshots begin that moves take; eight hexadecimal digits follow.
 const OWN_PREFIX: &str = "moving-";
 
-/// A round of no more bytes is the last one: so much is sent within a moment, for which hosts can wait.
+/// After a round of no more bytes comes the last one: so much is sent within a moment, for which hosts can wait.
 const LAST_ROUND_BYTES: u64 = 32 << 20;
 
 /// Rounds, at most: hosts may write faster than a move can send.
 const ROUNDS_MAX: u32 = 12;
+
+/// What the last round may have, at most: hosts wait about as long as the one before took, and lose the disk when that is
+/// longer than their time limits.
+const LAST_ROUND_BYTES_MAX: u64 = 1 << 30;
 
 /// Whether a snapshot of this name is one that a move has taken: nobody else can give it that.
 pub(super) fn is_of_move(name: &str) -> bool {
@@ -120,7 +124,9 @@ impl Copying {
                 match self.finish(array, volume, snapshot).await {
                     Some(piece) => return Ok(Next::Piece(piece)),
                     None if frozen => return Ok(Next::End),
-                    None if self.is_caught_up(bytes) => return Ok(Next::CaughtUp),
+                    None if is_caught_up(self.rounds, bytes, volume)? => {
+                        return Ok(Next::CaughtUp);
+                    }
                     None => continue,
                 }
             }
@@ -131,10 +137,6 @@ impl Copying {
                 return Ok(Next::Piece(Piece::Size { bytes: self.size_bytes }));
             }
         }
-    }
-
-    fn is_caught_up(&self, round_bytes: u64) -> bool {
-        round_bytes < LAST_ROUND_BYTES || self.rounds >= ROUNDS_MAX
     }
 
     /// The oldest snapshot that was not sent yet.
@@ -232,6 +234,21 @@ impl Copying {
     }
 }
 
+/// Whether so little is missing behind so many rounds, the last one of so many bytes, that hosts can wait for the rest.
+/// Where they write too much for that, the volume stays.
+fn is_caught_up(rounds: u32, round_bytes: u64, volume: &str) -> Result<bool, RequestError> {
+    if round_bytes < LAST_ROUND_BYTES {
+        return Ok(true);
+    }
+    if rounds < ROUNDS_MAX {
+        return Ok(false);
+    }
+    if round_bytes <= LAST_ROUND_BYTES_MAX {
+        return Ok(true);
+    }
+    Err(RequestError::MoveNotCaughtUp { name: volume.to_owned(), missing_bytes: round_bytes })
+}
+
 /// What lies within a volume of this size: behind its end there is nothing any more.
 fn within(changed: Vec<ChangedExtent>, size_bytes: u64) -> VecDeque<ChangedExtent> {
     let cut = |extent: ChangedExtent| {
@@ -253,6 +270,17 @@ mod tests {
         for other in ["moving-0123ABCD", "moving-0123abc", "moving-0123abcde", "moving-", "x"] {
             assert!(!is_of_move(other), "{other}");
         }
+    }
+
+    #[test]
+    fn hosts_that_write_more_than_is_sent_keep_their_volume() {
+        let caught_up = |rounds, bytes| is_caught_up(rounds, bytes, "vm");
+        assert!(caught_up(1, LAST_ROUND_BYTES - 1).expect("little is missing"));
+        assert!(!caught_up(ROUNDS_MAX - 1, LAST_ROUND_BYTES).expect("one more is tried"));
+        assert!(!caught_up(ROUNDS_MAX - 1, LAST_ROUND_BYTES_MAX + 1).expect("one more is tried"));
+        assert!(caught_up(ROUNDS_MAX, LAST_ROUND_BYTES_MAX).expect("they can wait for so much"));
+        let refused = caught_up(ROUNDS_MAX, LAST_ROUND_BYTES_MAX + 1).expect_err("too much");
+        assert!(matches!(refused, RequestError::MoveNotCaughtUp { .. }), "{refused}");
     }
 
     #[test]

@@ -34,9 +34,12 @@ impl Member {
         source.check_step(&[Step::Sealed, Step::Asked])?;
         let departure = self.departure_of(id)?;
         let departure = departure.ok_or_else(|| RequestError::NoSuchMove(id.to_string()))?;
+        if self.of_another_group(&departure.group)?.is_some() {
+            return self.decide(&departure).await;
+        }
         // From here on what the store was asked for may be done late.
         source.reached(Step::Asked);
-        match self.membership.hand_over(source.to, &source.name, id).await {
+        match self.membership.hand_over((&departure.group, source.to), &source.name, id).await {
             Ok(HandOver::Done) => self.handed_over(&departure).await.map(|()| true),
             Ok(_) => self.decide(&departure).await,
             Err(error) => {
@@ -91,6 +94,8 @@ impl Member {
     pub(super) fn departures_that_wait(&self) -> Vec<Departure> {
         let mut all = self.settings.departures();
         all.retain(|it| it.stage == Stage::Gone || self.moving.source(&it.id).is_err());
+        // Its number says nothing of a member of this group.
+        all.retain(|it| matches!(self.of_another_group(&it.group), Ok(None)));
         all
     }
 
@@ -98,6 +103,7 @@ impl Member {
     /// the destination lists it, or its name has passed on since.
     pub(super) async fn move_is_done(&self, id: &MoveId) -> Result<(), RequestError> {
         let Some(departure) = self.departure_of(id)? else { return Ok(()) };
+        self.check_group(&departure.name, &departure.group)?;
         if departure.stage != Stage::Gone {
             return Err(RequestError::MoveOutOfStep {
                 name: departure.name,
@@ -119,8 +125,13 @@ impl Member {
                 return Ok(());
             }
         }
+        self.let_go(&departure).await
+    }
+
+    /// Deletes for good what is left here of a volume that is another member's.
+    pub(super) async fn let_go(&self, departure: &Departure) -> Result<(), RequestError> {
         let _turn = self.turn.take().await;
-        self.purge_departed(&departure).await?;
+        self.purge_departed(departure).await?;
         self.settings.forget_departure(departure.volume).await?;
         self.settings.forget_purged().await;
         self.forget_units().await;
@@ -153,7 +164,7 @@ impl Member {
     }
 
     /// The departure of this move. One that does not read may be it: then nothing is known.
-    fn departure_of(&self, id: &MoveId) -> Result<Option<Departure>, RequestError> {
+    pub(super) fn departure_of(&self, id: &MoveId) -> Result<Option<Departure>, RequestError> {
         let state = self.settings.state()?;
         let mut unreadable = None;
         for found in state.departures.values() {
@@ -172,6 +183,10 @@ impl Member {
     /// Asks the store whose the volume is, and has it be so here. Says whether it was handed over.
     async fn decide(&self, departure: &Departure) -> Result<bool, RequestError> {
         let handed_over = self.ask_whose(departure).await;
+        if let Err(RequestError::MoveNotDecided { .. }) = &handed_over {
+            // Nobody drives it any more: an operator is to settle it.
+            self.moving.sources.borrow_mut().remove(&departure.id);
+        }
         let handed_over = handed_over.map_err(|error| self.unsure(departure, error))?;
         if handed_over {
             self.handed_over(departure).await?;
@@ -184,17 +199,27 @@ impl Member {
 
     /// Whether it was handed over. If it was not, it cannot be any more: the claim is written anew.
     async fn ask_whose(&self, departure: &Departure) -> Result<bool, RequestError> {
+        self.check_group(&departure.name, &departure.group)?;
         let holder = self.membership.holder_of(&departure.name).await?;
         match decide_at_source(departure, holder.as_ref()) {
             SourceStep::Gone => Ok(true),
             SourceStep::UndoAfterFence => {
-                Ok(!self.membership.keep_name(&departure.name, &departure.id).await?)
+                let Departure { group, name, id, .. } = departure;
+                Ok(!self.membership.keep_name(group, name, id).await?)
             }
-            SourceStep::Wait => Err(RequestError::MoveNameNotHeld(departure.name.clone())),
+            SourceStep::Wait => {
+                let (name, why) =
+                    (departure.name.clone(), "its name is another volume's".to_owned());
+                Err(RequestError::MoveNotDecided { name, why })
+            }
         }
     }
 
     fn unsure(&self, departure: &Departure, why: RequestError) -> RequestError {
+        // The store will not say it either.
+        if matches!(why, RequestError::MoveNotDecided { .. }) {
+            return why;
+        }
         let (name, to) = (departure.name.clone(), self.member_name(departure.to));
         RequestError::MoveUnsure { name, to, why: Box::new(why) }
     }
@@ -215,7 +240,7 @@ impl Member {
     }
 
     /// The volume stays, and nothing says any more that it leaves: it is served again.
-    async fn stays(&self, id: &MoveId) {
+    pub(super) async fn stays(&self, id: &MoveId) {
         self.moving.sources.borrow_mut().remove(id);
         self.moving.note_given_up(id);
         {

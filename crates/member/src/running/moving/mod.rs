@@ -20,19 +20,23 @@
 //! 3. The destination answers that it is prepared when no loss of power undoes that; the source asks the store after
 //!    this, and not before.
 //! 4. What was copied without a departure is nothing: a start of either side deletes it.
+//! 5. What is stored of a move counts in the group that it was begun in. Where that decides nothing any more, an operator
+//!    does.
 
 mod adopting;
 mod arrival;
 mod checks;
 mod copying;
 mod handing;
+mod room;
 mod source;
+mod undecided;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use group::membership::MoveId;
+use group::membership::{ListedMove, MoveId};
 
 use super::{Member, RequestError};
 use crate::move_request::MoveRequest;
@@ -66,6 +70,16 @@ impl Moving {
             return Err(RequestError::TooManyMoves { max: MOVES_MAX });
         }
         Ok(())
+    }
+
+    /// The parts that the member has in moves of this life.
+    fn parts(&self) -> Vec<ListedMove> {
+        let sources = self.sources.borrow();
+        let leave = sources.values();
+        let mut parts: Vec<_> =
+            leave.map(|it| ListedMove { volume: it.name.clone(), other: it.to }).collect();
+        parts.extend(self.arriving.parts());
+        parts
     }
 
     /// Those of which the member is the destination.
@@ -122,6 +136,10 @@ impl Member {
             }
             MoveRequest::Adopt { id, says } => self.adopt(&id, says).await.map(Answer::Arrived),
             MoveRequest::Discard { id } => self.discard_arrival(&id).await.map(|()| Answer::Done),
+            MoveRequest::Transits => self.transits().await.map(Answer::Transits),
+            MoveRequest::Settle { id, keep } => {
+                self.settle_move(&id, keep).await.map(|()| Answer::Done)
+            }
             MoveRequest::Arrivals => Ok(Answer::Arrivals(self.settings.arrivals())),
         }
     }

@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use array::api::{VolumeInfo, VolumeState};
-use group::membership::MoveId;
+use group::membership::{GroupId, MoveId};
 use group::ownership::MemberId;
 use group::settings::{Departure, SettingsError, Stage, UnitKey, UnitRecord, VolumeSettings};
 use ring::wait::Turn;
@@ -58,6 +58,9 @@ pub(super) struct Source {
     /// The number of the volume.
     pub(super) volume: u32,
     pub(super) name: String,
+    /// The group that it goes on in, and who the source is there.
+    group: GroupId,
+    from: MemberId,
     pub(super) to: MemberId,
     /// The name of the destination.
     pub(super) to_name: String,
@@ -107,7 +110,7 @@ impl Member {
         pool: Option<&str>,
     ) -> Result<Answer, RequestError> {
         let volume = self.find(name)?;
-        self.membership.me()?;
+        let group = self.membership.group_id()?.ok_or(GroupError::NotInGroup)?;
         self.check_not_moving(&volume)?;
         self.check_movable(&volume)?;
         let (to, to_name) = self.destination_of_move(&volume, (to, pool))?;
@@ -124,6 +127,8 @@ impl Member {
         let source = Source {
             volume: volume.id,
             name: volume.name,
+            group,
+            from: me,
             to,
             to_name: to_name.clone(),
             turn: Turn::default(),
@@ -131,6 +136,8 @@ impl Member {
             copying: RefCell::new(Some(Copying::new(passport.size_bytes))),
         };
         self.moving.sources.borrow_mut().insert(id.clone(), Rc::new(source));
+        // The others hear that it has a part in a move.
+        self.serving.tell_settled();
         Ok(Answer::Leaving(Box::new(Leaving { id, to, to_name, passport, total_bytes })))
     }
 
@@ -287,10 +294,15 @@ impl Member {
         self.check_movable(&volume)?;
         self.check_shares(&volume)?;
         let (iqn, from) = (self.iqn_of(&volume), self.membership.me()?);
+        let group = self.membership.group_id()?.ok_or(GroupError::NotInGroup)?;
+        if group != source.group || from != source.from {
+            return Err(source.changed("this member is in another group"));
+        }
         // From here on it may be stored, whatever the store answers.
         source.reached(Step::Frozen);
         let departure = Departure {
             id: id.clone(),
+            group,
             volume: source.volume,
             name: source.name.clone(),
             from,

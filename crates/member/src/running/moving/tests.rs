@@ -12,6 +12,7 @@ use group::settings::{Departure, Stage};
 
 use super::copying::is_of_move;
 use crate::RequestError;
+use crate::group_request::GroupRequest;
 use crate::membership::tests::{free_at, join, make_group, start};
 use crate::move_request::{Leaving, MoveRequest, Piece, Seal};
 use crate::reply::Answer;
@@ -328,6 +329,86 @@ fn what_must_stay_is_refused_before_anything_is_changed() {
     says(MoveRequest::Next { id: unknown.clone() }, "no move of the number");
     done(&left, MoveRequest::GiveUp { id: unknown });
     assert!(is_served(&left) && own_snapshots(&left).is_empty());
+    right.stop();
+    left.stop();
+}
+
+/// A part in each of four, whoever the other side is. One that has ended leaves room for the next.
+#[test]
+fn a_fifth_move_is_refused_until_another_one_has_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let [left, right] = pair(dir.path(), [138, 139]);
+    ["v2", "v3", "v4", "v5"].iter().for_each(|name| left.create(name));
+    let first = begun(&left, "vm").id;
+    let others = ["v2", "v3", "v4"].map(|name| begun(&left, name).id);
+    let fifth = refused(&left, begin("v5", None, None));
+    assert!(fifth.contains("takes part in 4 moves already"), "{fifth}");
+    // Of one that moves it is said that it does, however many there are.
+    let again = refused(&left, begin("v2", None, None));
+    assert!(again.contains("is being moved to 'right'"), "{again}");
+    done(&left, MoveRequest::GiveUp { id: first });
+    let fifth = begun(&left, "v5").id;
+    for id in others.into_iter().chain([fifth]) {
+        done(&left, MoveRequest::GiveUp { id });
+    }
+    right.stop();
+    left.stop();
+}
+
+/// Nobody would serve it: the store compares that both are members when it is asked, whatever was prepared before.
+#[test]
+fn a_name_is_not_given_to_a_member_that_was_removed_behind_the_freeze() {
+    let dir = tempfile::tempdir().unwrap();
+    let [left, right] = pair(dir.path(), [140, 141]);
+    write(&left, 0, MIB, 1);
+    let leaving = begun(&left, "vm");
+    let id = leaving.id.clone();
+    let mut copy = Received::of(&leaving);
+    copy.take(&left, &id);
+    freeze(&left, &mut copy, &id);
+    copy.take(&left, &id);
+    seal(&left, &id);
+    right.stop();
+    let remove = || Request::Group(GroupRequest::Remove { member: "right".to_owned() });
+    let mut refusals = Vec::new();
+    wait_until("it is away, and removed", || match left.ask(remove()) {
+        Ok(_) => true,
+        Err(error) => {
+            refusals.push(error.to_string());
+            false
+        }
+    });
+    let is_known = |why: &String| why.contains("'right' has a part in moving vm");
+    assert!(refusals.iter().all(is_known), "while it was there: {refusals:?}");
+    assert!(!is_served(&left), "the store was not asked yet");
+    let commit = moves(&left, MoveRequest::Commit { id: id.clone() });
+    assert_eq!(commit.expect("the store answers"), Answer::Committed(false));
+    assert!(is_served(&left) && departures(&left).is_empty());
+    assert_eq!(says(&left, &id), SourceSays::GivenUp);
+    assert!(copy.contents == contents(&left), "it is what it was");
+    wait_until("what the move took is gone", || own_snapshots(&left).is_empty());
+    left.stop();
+}
+
+/// Hosts and operators go on while it is copied: what counts is how it was when nobody had it any more.
+#[test]
+fn a_volume_that_is_taken_offline_while_it_is_copied_arrives_offline() {
+    let dir = tempfile::tempdir().unwrap();
+    let [left, right] = pair(dir.path(), [142, 145]);
+    write(&left, 0, MIB, 1);
+    let leaving = begun(&left, "vm");
+    assert!(leaving.passport.online);
+    let id = leaving.id.clone();
+    let mut copy = Received::of(&leaving);
+    copy.take(&left, &id);
+    let offline = VolumeRequest::SetOnline { name: "vm".to_owned(), online: false };
+    left.ask(Request::Volume(offline)).expect("it is taken offline");
+    freeze(&left, &mut copy, &id);
+    copy.take(&left, &id);
+    assert!(!seal(&left, &id).online);
+    assert!(copy.contents == contents(&left), "and all of it is sent");
+    done(&left, MoveRequest::GiveUp { id });
+    assert!(!is_served(&left) && departures(&left).is_empty(), "an operator has said so");
     right.stop();
     left.stop();
 }

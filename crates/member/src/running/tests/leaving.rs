@@ -27,6 +27,8 @@ use crate::schedule_request::{NewSchedule, ScheduleChange, ScheduleRequest};
 use crate::testing::{Host, Rig, Silent, volume};
 
 const MOVED: Option<LoginStatus> = Some(LoginStatus::MOVED_TEMPORARILY);
+/// These members are in none: nobody but an operator could say where it is to be.
+const IN_NO_GROUP: &str = "its move was never decided, and an operator has to settle it: this member is in no group any more";
 const SERIAL: &str = "FEDCBA9876543210-V7";
 const PREFIX: &str = "iqn.2026-11.dev.drystone:fedcba98";
 
@@ -36,6 +38,7 @@ async fn depart(member: &Member, name: &str, stage: Stage) {
     let former = member.settings().departure(volume).map(|departure| departure.id);
     let departure = Departure {
         id: former.unwrap_or_else(|| MoveId::draw().expect("randomness")),
+        group: "0".repeat(32).parse().expect("it is one"),
         volume,
         name: name.to_owned(),
         from: MemberId(1),
@@ -120,7 +123,7 @@ fn a_volume_that_leaves_is_served_to_nobody_in_whatever_life() {
     assert_eq!(refusal(portal, &target), None);
     leave(&rig, "vm", Stage::Leaving);
     assert_eq!(refusal(portal, &target), COME_BACK);
-    let why = Some("it is being handed over to member '7'".to_owned());
+    let why = Some(IN_NO_GROUP.to_owned());
     assert_eq!(shown(&rig, "vm").not_served, why);
     drop(rig);
     let (rig, portal) = Rig::start_for_all(home.path(), &data, None);
@@ -161,7 +164,7 @@ fn a_volume_that_has_left_is_not_here() {
     ] {
         let asked = format!("{request:?}");
         let refused = rig.ask(request);
-        assert!(matches!(refused, Err(RequestError::NoSuchVolume(_))), "{asked}: {refused:?}");
+        assert!(matches!(refused, Err(RequestError::MovedAway { .. })), "{asked}: {refused:?}");
     }
     let second = ask(&rig, VolumeRequest::Create(volume("vm")));
     assert!(matches!(second, Err(RequestError::Leaving { .. })), "{second:?}");
@@ -334,8 +337,14 @@ fn arrive(rig: &Rig, name: &'static str) -> MoveId {
     rig.with(async move |member| {
         let volume = member.array().volume(name).expect("it is there").id;
         let id = MoveId::draw().expect("randomness");
-        let (from, online) = (MemberId(7), true);
-        let arrival = Arrival { id: id.clone(), volume, name: name.to_owned(), from, online };
+        let arrival = Arrival {
+            id: id.clone(),
+            group: "0".repeat(32).parse().expect("it is one"),
+            volume,
+            name: name.to_owned(),
+            from: MemberId(7),
+            online: true,
+        };
         let adopted = Adopted { prefix: PREFIX.to_owned(), serial: SERIAL.to_owned() };
         let (settings, units) = (VolumeSettings::default(), Units::from([(reservations(), None)]));
         let arrived = member.settings().arrive(&arrival, &settings, &adopted, &units).await;
@@ -367,7 +376,7 @@ fn a_volume_of_another_array_is_for_nobody_before_it_is_this_members() {
     assert_eq!(refusal(portal, &target), COME_BACK, "whose it is is not known yet");
     assert_eq!(refusal(portal, &own), NO_SUCH_TARGET);
     let why = shown(&rig, "vm").not_served;
-    assert_eq!(why.as_deref(), Some("it is being taken over from member '7'"));
+    assert_eq!(why.as_deref(), Some(IN_NO_GROUP));
     let early = ask(&rig, VolumeRequest::Delete { name: "vm".to_owned() });
     assert!(matches!(early, Err(RequestError::MovesAlready { .. })), "{early:?}");
     adopt(&rig, id);

@@ -1,7 +1,7 @@
 //! What is stored of volumes that move is there after any end of the process, and what a later version stored of one
 //! keeps it from everybody.
 
-use group::membership::MoveId;
+use group::membership::{GroupId, MoveId};
 use group::ownership::MemberId;
 use group::settings::{
     Adopted, Arrival, Departure, Stage, UnitKey, UnitRecord, Units, VolumeSettings,
@@ -13,13 +13,19 @@ fn id() -> MoveId {
     "00112233445566778899aabbccddeeff".parse().expect("it is one")
 }
 
+fn group() -> GroupId {
+    "0".repeat(32).parse().expect("it is one")
+}
+
 fn departure(stage: Stage) -> Departure {
     let (name, iqns) = ("a".to_owned(), vec!["iqn.x:a".to_owned()]);
-    Departure { id: id(), volume: 7, name, from: MemberId(1), to: MemberId(2), iqns, stage }
+    let (group, from, to) = (group(), MemberId(1), MemberId(2));
+    Departure { id: id(), group, volume: 7, name, from, to, iqns, stage }
 }
 
 fn arrival() -> Arrival {
-    Arrival { id: id(), volume: 9, name: "b".to_owned(), from: MemberId(1), online: true }
+    let (name, from) = ("b".to_owned(), MemberId(1));
+    Arrival { id: id(), group: group(), volume: 9, name, from, online: true }
 }
 
 fn adopted() -> Adopted {

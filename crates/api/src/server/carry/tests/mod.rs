@@ -2,6 +2,7 @@
 
 mod between;
 mod failing;
+mod moves;
 mod strangers;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};

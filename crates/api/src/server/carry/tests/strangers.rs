@@ -187,8 +187,8 @@ async fn a_member_that_says_nothing_that_reads_of_who_asks_is_refused() {
 #[tokio::test]
 async fn a_move_is_of_the_member_that_asks_and_of_nobody_for_whom_it_asks() {
     let arrival = |id: MoveId, from: MemberId| {
-        let name = "vm".to_owned();
-        Arrival { id, volume: 1, name, from, online: true }
+        let (name, group) = ("vm".to_owned(), "0".repeat(32).parse().unwrap());
+        Arrival { id, group, volume: 1, name, from, online: true }
     };
     let (its, of_another) = (MoveId::draw().unwrap(), MoveId::draw().unwrap());
     let arrivals = vec![arrival(its.clone(), LEFT), arrival(of_another.clone(), MemberId(9))];
@@ -237,7 +237,7 @@ async fn a_move_is_of_the_member_that_asks_and_of_nobody_for_whom_it_asks() {
     assert_eq!((last.action, &*last.operation), (Action::Change, "DELETE /v1/moves/{id}"));
     assert_eq!(last.who.account.as_deref(), Some("member 'left'"));
     let refused = entries.iter().filter(|entry| entry.action == Action::LoginRefused).count();
-    assert_eq!(refused, 3, "{entries:?}");
+    assert_eq!(refused, 4, "asked for somebody, and to adopt another one's: {entries:?}");
 }
 
 #[tokio::test]

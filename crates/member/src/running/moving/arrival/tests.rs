@@ -1,7 +1,6 @@
 //! What arrives, by the pieces that a source sends. Whose it is in the end is asked of the group's store, which these
 //! members have none of: they are told.
 
-use array::Level;
 use array::api::{Cache, VolumeState};
 use group::ownership::MemberId;
 use group::settings::VolumeSettings;
@@ -23,6 +22,15 @@ fn number(of: u8) -> MoveId {
     serde_json::from_str(&format!("\"{of:02x}{}\"", "0".repeat(30))).expect("it is a number")
 }
 
+fn group() -> GroupId {
+    "0".repeat(32).parse().expect("it is one")
+}
+
+/// No two volumes have the same.
+fn serial_of(of: u8) -> String {
+    if of == 1 { SERIAL.to_owned() } else { format!("FEDCBA9876543210-V7{of}") }
+}
+
 fn passport(of: u8, name: &str) -> Passport {
     Passport {
         id: number(of),
@@ -38,7 +46,7 @@ fn passport(of: u8, name: &str) -> Passport {
         online: true,
         created_unix_seconds: 1_000_000_000,
         iqn_prefix: PREFIX.to_owned(),
-        serial: SERIAL.to_owned(),
+        serial: serial_of(of),
         needs_bytes: 4 * MIB,
         unlisted: Unlisted::Nobody,
         has_list: true,
@@ -93,9 +101,9 @@ fn names(member: &Member) -> Vec<String> {
 
 /// A volume of this number that has arrived and is prepared.
 async fn prepared(member: &Member, of: u8, name: &str) -> Arrival {
-    member.make_hidden(passport(of, name)).await.expect("there is room");
+    member.make_hidden(passport(of, name), group()).await.expect("there is room");
     write(member, of, vec![Piece::data(0, vec![of; 4096])]).await;
-    member.prepare_arrival(&number(of), seal()).await.expect("it is stored");
+    member.prepare_now(&number(of), seal()).await.expect("it is stored");
     record(member, of).expect("there is a record")
 }
 
@@ -130,7 +138,7 @@ fn a_volume_that_has_arrived_is_what_its_pieces_say() {
     let home = tempfile::tempdir().expect("a directory");
     let rig = Rig::start(home.path(), &home.path().join("data"));
     rig.with(async |member: Rc<Member>| {
-        member.make_hidden(passport(1, NAME)).await.expect("there is room");
+        member.make_hidden(passport(1, NAME), group()).await.expect("there is room");
         let pieces = vec![
             Piece::data(0, vec![1; 8192]),
             Piece::data(MIB, vec![2; PIECE_BYTES_MAX]),
@@ -147,7 +155,7 @@ fn a_volume_that_has_arrived_is_what_its_pieces_say() {
         let twice = pieces.into_iter().flat_map(|piece| [piece.clone(), piece]);
         write(&member, 1, twice.collect()).await;
         for _ in 0..2 {
-            member.prepare_arrival(&number(1), seal()).await.expect("it is stored");
+            member.prepare_now(&number(1), seal()).await.expect("it is stored");
         }
         let late = member.write_piece(&number(1), Piece::data(0, vec![9; 4096])).await;
         assert!(matches!(late, Err(RequestError::NoSuchMove(_))), "{late:?}");
@@ -184,7 +192,7 @@ fn a_piece_that_cannot_be_right_is_refused_and_changes_nothing() {
     let home = tempfile::tempdir().expect("a directory");
     let rig = Rig::start(home.path(), &home.path().join("data"));
     rig.with(async |member: Rc<Member>| {
-        member.make_hidden(passport(1, NAME)).await.expect("there is room");
+        member.make_hidden(passport(1, NAME), group()).await.expect("there is room");
         let right = vec![Piece::data(0, vec![1; 4096]), snapshot("s", 5, 4 * MIB)];
         write(&member, 1, right).await;
         let wrong = [
@@ -229,28 +237,29 @@ fn a_volume_that_cannot_be_here_is_refused_before_anything_is_made() {
         let outside = member.arrive(passport(1, NAME)).await;
         assert!(matches!(outside, Err(RequestError::Group(_))), "{outside:?}");
         for taken in ["HERE", "binned"] {
-            let refused = member.make_hidden(passport(1, taken)).await;
+            let refused = member.make_hidden(passport(1, taken), group()).await;
             assert!(matches!(refused, Err(RequestError::MoveNameThere { .. })), "{refused:?}");
         }
         for bad in ["", "a name", ".arriving-0123456789abcdef"] {
-            let refused = member.make_hidden(passport(1, bad)).await;
+            let refused = member.make_hidden(passport(1, bad), group()).await;
             let is_refused = matches!(refused, Err(RequestError::Array(ArrayError::BadName(_))));
             assert!(is_refused, "{refused:?}");
         }
         let large = Passport { needs_bytes: 1 << 40, ..passport(1, NAME) };
-        let refused = member.make_hidden(large).await;
+        let refused = member.make_hidden(large, group()).await;
         let is_refused = matches!(refused, Err(RequestError::Array(ArrayError::NoSpace { .. })));
         assert!(is_refused, "{refused:?}");
         let parities = Passport { level: Level::Raid6, ..passport(1, NAME) };
-        let refused = member.make_hidden(parities).await;
+        let refused = member.make_hidden(parities, group()).await;
         let too_few = matches!(refused, Err(RequestError::Array(ArrayError::TooFewDisks { .. })));
         assert!(too_few, "{refused:?}");
         assert_eq!(member.moving.arriving().len(), 0);
         assert_eq!(names(&member).len(), 2, "nothing was made: {:?}", names(&member));
         for of in 1..=4 {
-            member.make_hidden(passport(of, &format!("v{of}"))).await.expect("there is room");
+            let passport = passport(of, &format!("v{of}"));
+            member.make_hidden(passport, group()).await.expect("there is room");
         }
-        let fifth = member.make_hidden(passport(5, "v5")).await;
+        let fifth = member.make_hidden(passport(5, "v5"), group()).await;
         assert!(matches!(fifth, Err(RequestError::TooManyMoves { max: 4 })), "{fifth:?}");
     });
     rig.stop();
@@ -265,7 +274,7 @@ fn a_start_deletes_what_is_not_prepared_and_nothing_else() {
     rig.create("here");
     rig.with(async |member: Rc<Member>| {
         prepared(&member, 1, NAME).await;
-        member.make_hidden(passport(2, "half")).await.expect("there is room");
+        member.make_hidden(passport(2, "half"), group()).await.expect("there is room");
         write(&member, 2, vec![Piece::data(0, vec![2; 4096]), snapshot("s", 5, 4 * MIB)]).await;
         assert_eq!(names(&member).len(), 3);
     });
@@ -293,7 +302,7 @@ fn what_nothing_is_heard_of_any_more_is_deleted() {
     let home = tempfile::tempdir().expect("a directory");
     let rig = Rig::start(home.path(), &home.path().join("data"));
     rig.with(async |member: Rc<Member>| {
-        member.make_hidden(passport(1, NAME)).await.expect("there is room");
+        member.make_hidden(passport(1, NAME), group()).await.expect("there is room");
         member.discard_idle_arrivals().await;
         let hidden = hidden_name(&number(1));
         assert_eq!(names(&member), [hidden], "it was heard of just now");
@@ -317,7 +326,8 @@ fn a_volume_that_has_arrived_is_served_by_word_of_the_store_alone() {
         let arrival = prepared(&member, 1, NAME).await;
         for says in [None, Some(group::handover::SourceSays::HandedOver)] {
             let adopted = member.adopt(&number(1), says).await;
-            assert!(matches!(adopted, Err(RequestError::Group(_))), "{adopted:?}");
+            let is_refused = matches!(adopted, Err(RequestError::MoveNotDecided { .. }));
+            assert!(is_refused, "{adopted:?}");
         }
         assert_eq!(names(&member), [hidden_name(&number(1))]);
         assert_eq!(record(&member, 1), Some(arrival));
@@ -400,15 +410,20 @@ fn reservations_that_outlive_no_loss_of_power_come_along_in_memory() {
         let kept = |serial: &str| member.serving().targets().kept_reservations(serial);
         let image = kept(&serial).expect("the host has registered");
         let prepare = async |of: u8, name: &str, units: Vec<UnitImage>| {
-            member.make_hidden(passport(of, name)).await.expect("there is room");
+            let passport = Passport { unlisted: Unlisted::Everybody, ..passport(of, name) };
+            member.make_hidden(passport, group()).await.expect("there is room");
             let portal_group = member.serving().port_group();
             let seal = Seal { units, portal_group, ..seal() };
-            member.prepare_arrival(&number(of), seal).await.expect("it is stored");
+            member.prepare_now(&number(of), seal).await.expect("it is stored");
         };
         prepare(1, NAME, vec![UnitImage::new(UnitRecord::Reservations, &image)]).await;
-        assert_eq!((kept(SERIAL), saved(SERIAL)), (Some(image), None));
+        assert_eq!((kept(SERIAL), saved(SERIAL)), (Some(image.clone()), None));
+        let arrival = record(&member, 1).expect("there is a record");
+        member.discard_prepared(&arrival).await.expect("it is thrown away");
+        assert_eq!(kept(SERIAL), None, "nothing of it is left");
+        member.serving().targets().keep_reservations(&serial_of(2), Some(image));
         prepare(2, "other", Vec::new()).await;
-        assert_eq!(kept(SERIAL), None, "what was kept of a life before is over");
+        assert_eq!(kept(&serial_of(2)), None, "what was kept of a life before is over");
     });
     rig.stop();
 }

@@ -1,0 +1,114 @@
+//! Members that have a part in a move, and are to be removed: while they are there that waits, and where they are away
+//! one copy of the volume is served in the end.
+
+use rustix::process::{Signal, kill_process};
+use serde_json::Value;
+
+use crate::busy::{Bed, VOLUME, roomy_sites};
+use crate::common::member::Member;
+use crate::host::Host;
+use crate::load::verify;
+use crate::moving::slowly;
+use crate::settling::{hand_over_without_an_end, parts};
+use crate::sites::{
+    PATIENCE, Site, asked, await_alone, await_states, listed, run_slowly, wait_for,
+};
+
+/// The destination is stopped, so that the move is still there when that is asked for. It is waited for with a question
+/// that is refused in any case: the group has more than one member.
+#[test]
+fn a_member_with_a_part_in_a_move_is_not_removed_while_it_is_there() {
+    let sites = roomy_sites();
+    let mut bed = Bed::make(&sites);
+    let Bed { members, now, .. } = &mut bed;
+    let [a, b, c] = &members[..] else { panic!("three members") };
+    let iqn = a.iqn(VOLUME);
+    let begun = a.json(&["volume", "move", VOLUME, "--to", "b", "--no-wait"]);
+    b.signal(Signal::STOP);
+    let ended = wait_for("the group has heard of the move", PATIENCE, || {
+        let said = a.refused(&["group", "delete", "--yes"]);
+        if said.contains("has a part in moving") { Ok(said) } else { Err(said) }
+    });
+    let removed = c.refused(&["member", "remove", "a", "--yes"]);
+    b.signal(Signal::CONT);
+    for said in [&ended, &removed] {
+        for part in ["'a' has a part in moving", VOLUME, "cancel"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+    let id = begun["id"].as_str().expect("a run has a name");
+    let ended = c.json(&["run", "cancel", id, "--on", "a"]);
+    assert_eq!(ended["state"], "cancelled", "{ended}");
+    await_states(c, &[("a", "present"), ("b", "present"), ("c", "present")], PATIENCE);
+
+    wait_for("it may go when the move has ended", PATIENCE, || {
+        match slowly(c, &["member", "remove", "a", "--yes"]) {
+            (0, ..) => Ok(()),
+            (_, _, said) => Err(said),
+        }
+    });
+    await_alone(a);
+    let mut host = Host::log_in(a.portal(), &iqn, 1, &[0]).expect("hosts keep it there");
+    verify(&mut host, 0, now).expect("all is there that was acknowledged");
+}
+
+/// The source has gone for good while nobody had the volume: it is killed behind the freeze, and the store stands still
+/// so that it is not known whether it was asked in time to give the volume away.
+fn lose_the_source<'a>(members: Vec<Member<'a>>, sites: &'a [Site; 3]) -> (Member<'a>, Member<'a>) {
+    let etcds = [1, 2].map(|number: usize| sites[number].etcds());
+    hand_over_without_an_end(&members, sites);
+    let [a, b, c] = <[Member<'a>; 3]>::try_from(members).ok().expect("three members");
+    a.crash();
+    for etcd in sites[0].etcds() {
+        // It may have ended with its member.
+        let _ = kill_process(etcd, Signal::KILL);
+    }
+    sites[0].await_no_etcd();
+    for etcd in etcds.into_iter().flatten() {
+        kill_process(etcd, Signal::CONT).expect("it is there");
+    }
+    await_states(&c, &[("a", "away"), ("b", "present"), ("c", "present")], PATIENCE);
+    run_slowly(&c, &["member", "remove", "a", "--yes"]);
+    (b, c)
+}
+
+/// The group decides about the copy of the destination, whichever way; that of the source, which is in no group any more,
+/// is the operator's to settle.
+#[test]
+fn a_source_that_is_removed_while_it_hands_over_leaves_one_copy_that_is_served() {
+    let sites = roomy_sites();
+    let bed = Bed::make(&sites);
+    let Bed { members, mut now, .. } = bed;
+    let iqn = members[0].iqn(VOLUME);
+    let (b, c) = lose_the_source(members, &sites);
+    wait_for("the destination knows whose it is", PATIENCE, || {
+        match asked(&b, &["volume", "transits", "--on", "b"])? {
+            Value::Array(none) if none.is_empty() => Ok(()),
+            left => Err(left.to_string()),
+        }
+    });
+    let all = wait_for("both that are left list the same", PATIENCE, || {
+        let (one, other) = (listed(&b)?, listed(&c)?);
+        if one == other { Ok(one) } else { Err(format!("{one:?} and {other:?}")) }
+    });
+    let is_given = all.get(VOLUME).is_some_and(|whose| whose == "b");
+    assert_eq!(all.len(), usize::from(is_given), "{all:?}");
+
+    let a = sites[0].start();
+    await_alone(&a);
+    let left = a.json(&["volume", "transits"]);
+    assert_eq!(parts(&left), [(None, Some("leaves"))], "{left}");
+    assert_eq!(left[0]["state"], "undecided", "{left}");
+    assert!(Host::log_in(a.portal(), &iqn, 1, &[0]).is_err(), "nobody has said that it counts");
+    let (word, has, has_not) = match is_given {
+        true => ("--discard", &b, &a),
+        false => ("--keep", &a, &b),
+    };
+    a.run(&["volume", "settle", VOLUME, word, "--yes"]);
+    assert_eq!(a.json(&["volume", "transits"]), Value::Array(Vec::new()));
+    let mut host = Host::log_in(has.portal(), &iqn, 1, &[0]).expect("it is served");
+    verify(&mut host, 0, &mut now).expect("all is there that was acknowledged");
+    assert!(Host::log_in(has_not.portal(), &iqn, 1, &[0]).is_err(), "and there alone");
+    let list = has_not.json(&["volume", "list"]);
+    assert_eq!(list, Value::Array(Vec::new()), "nothing is left of the other copy");
+}
