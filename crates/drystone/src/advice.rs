@@ -21,7 +21,7 @@ use group::settings::SettingsError;
 use member::data::DataError;
 use member::opening::{Absence, Notice, StartError};
 use member::spec::DiskError;
-use member::{KeptError, RequestError};
+use member::{KeptError, MoveError, RequestError};
 
 /// An error about which something can be done from here.
 pub(crate) trait Advised: Display {
@@ -149,13 +149,7 @@ impl Advised for RequestError {
             Self::NotTakenBack { volume, .. } => format!(
                 "delete it ('drystone volume offline {volume}', then 'drystone volume delete {volume}')"
             ),
-            Self::MovesAlready { .. } | Self::TooManyMoves { .. } => {
-                "see 'drystone run list'".to_owned()
-            }
-            Self::MoveNotDecided { .. } | Self::MoveDecides(_) => {
-                "see 'drystone volume transits'".to_owned()
-            }
-            Self::MoveKeepsOwn { .. } => "'drystone group share' does that".to_owned(),
+            Self::Move(error) => return error.advice(),
             // Their sentences say what to do, or there is nothing.
             _ => return None,
         })
@@ -173,6 +167,22 @@ impl Advised for RequestError {
             (_, Some(advice)) => format!("{self}: {advice}"),
             (_, None) => self.to_string(),
         }
+    }
+}
+
+impl Advised for MoveError {
+    fn advice(&self) -> Option<String> {
+        Some(match self {
+            Self::MovesAlready { .. } | Self::TooMany { .. } => {
+                "see 'drystone run list'".to_owned()
+            }
+            Self::NotDecided { .. } | Self::GroupDecides(_) => {
+                "see 'drystone volume transits'".to_owned()
+            }
+            Self::KeepsOwn { .. } => "'drystone group share' does that".to_owned(),
+            // Their sentences say what to do, or there is nothing.
+            _ => return None,
+        })
     }
 }
 

@@ -81,7 +81,7 @@ pub use reply::{
     Snapshot, Volume, VolumeFigures,
 };
 pub use request::{ArrayRequest, DiskRequest, Request, SnapshotRequest, VolumeRequest};
-pub use running::{Asker, KeptSnapshot, Member, RequestError, Wish};
+pub use running::{Asker, KeptSnapshot, Member, MoveError, RequestError, Wish};
 pub use schedule_request::{
     LastRun, NewSchedule, ScheduleChange, ScheduleRequest, ScheduleShown, VolumeShown,
 };

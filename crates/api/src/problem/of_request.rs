@@ -11,7 +11,7 @@ use group::schedules::ScheduleError;
 use group::settings::SettingsError;
 use group::store::StoreError;
 use member::spec::{DiskError, OpenError};
-use member::{GroupError, KeptError, RequestError};
+use member::{GroupError, KeptError, MoveError, RequestError};
 
 use super::Code;
 
@@ -23,19 +23,17 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         RequestError::SnapshotKept(kept) => code_of(&kept.refusal),
         RequestError::Kept(error) => of_kept(error),
         RequestError::Group(error) => of_group(error),
+        RequestError::Move(error) => of_move(error),
         RequestError::NoRoomBeside { .. } => Code::NoSpace,
         RequestError::BinHolds { source, .. } => code_of(source),
         RequestError::Unfinished { source, .. } => code_of(source),
         RequestError::NotTakenBack { refusal, .. } => code_of(refusal),
         RequestError::HalfSet { source, .. } => code_of(source),
-        RequestError::MoveNowhere { why, .. } => of_placement(why),
         RequestError::NoSuchPolicy(_) => Code::NoSuchPolicy,
         RequestError::Spec(_)
         | RequestError::CacheMemory(_)
         | RequestError::NamedTwice(_)
         | RequestError::Reserved(_) => Code::Invalid,
-        RequestError::BadPiece(_) => Code::BadRequest,
-        RequestError::TooManyMoves { .. } => Code::TooBusy,
         RequestError::InRecycleBin(_) => Code::InRecycleBin,
         RequestError::NoSuchVolume(_) => Code::NoSuchVolume,
         RequestError::NoSuchSnapshot { .. } => Code::NoSuchSnapshot,
@@ -45,21 +43,6 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         RequestError::Sanitized(_)
         | RequestError::ReservationsAway(_)
         | RequestError::SnapshotReservationsAway { .. }
-        | RequestError::Leaving { .. }
-        | RequestError::MoveHere(_)
-        | RequestError::MoveAlone { .. }
-        | RequestError::MoveKeepsOwn { .. }
-        | RequestError::MoveWithoutList(_)
-        | RequestError::MoveNameNotHeld(_)
-        | RequestError::MoveSanitized(_)
-        | RequestError::MoveHalfMade(_)
-        | RequestError::NoSuchMove(_)
-        | RequestError::MoveDecides(_)
-        | RequestError::MoveNotDecided { .. }
-        | RequestError::MoveNotCaughtUp { .. }
-        | RequestError::MoveOutOfStep { .. }
-        | RequestError::MoveChanged { .. }
-        | RequestError::NotFromMember(_)
         | RequestError::Cancelled => Code::WrongState,
         RequestError::SnapshotOnline { .. }
         | RequestError::HostsLoggedIn { .. }
@@ -67,28 +50,48 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         | RequestError::SnapshotInUse { .. }
         | RequestError::UsedByMember { .. }
         | RequestError::NamedAlready { .. }
-        | RequestError::MovesAlready { .. }
-        | RequestError::MoveScheduled { .. }
-        | RequestError::MoveSnapshotServed { .. }
         | RequestError::DiskIsMember(_) => Code::InUse,
         RequestError::SameTarget { .. }
         | RequestError::TargetInUse { .. }
-        | RequestError::MoveNameThere { .. }
-        | RequestError::NameOfMove(_)
         | RequestError::NameOfRun(_) => Code::NameTaken,
         RequestError::NotServed { .. } => Code::NotServed,
         RequestError::Stopping | RequestError::StoppingWatch => Code::Stopping,
-        RequestError::Target(_)
-        | RequestError::MoveAway { .. }
-        | RequestError::MoveLost(_)
-        | RequestError::MoveUnsure { .. }
-        | RequestError::MovedAway { .. }
-        | RequestError::ArrivalMissing(_)
-        | RequestError::ArrivalUnreadable { .. }
-        | RequestError::NoResult => Code::Unavailable,
-        RequestError::SanitizeUnknown { .. }
-        | RequestError::MoveUnitUnreadable { .. }
-        | RequestError::NotRemembered(_) => Code::Failed,
+        RequestError::Target(_) | RequestError::NoResult => Code::Unavailable,
+        RequestError::SanitizeUnknown { .. } | RequestError::NotRemembered(_) => Code::Failed,
+    }
+}
+
+fn of_move(error: &MoveError) -> Code {
+    match error {
+        MoveError::Nowhere { why, .. } => of_placement(why),
+        MoveError::BadPiece(_) => Code::BadRequest,
+        MoveError::TooMany { .. } => Code::TooBusy,
+        MoveError::Leaving { .. }
+        | MoveError::Here(_)
+        | MoveError::Alone { .. }
+        | MoveError::KeepsOwn { .. }
+        | MoveError::WithoutList(_)
+        | MoveError::NameNotHeld(_)
+        | MoveError::Sanitized(_)
+        | MoveError::HalfMade(_)
+        | MoveError::NoSuch(_)
+        | MoveError::GroupDecides(_)
+        | MoveError::NotDecided { .. }
+        | MoveError::NotCaughtUp { .. }
+        | MoveError::OutOfStep { .. }
+        | MoveError::Changed { .. }
+        | MoveError::NotFromMember(_) => Code::WrongState,
+        MoveError::MovesAlready { .. }
+        | MoveError::Scheduled { .. }
+        | MoveError::SnapshotServed { .. } => Code::InUse,
+        MoveError::NameThere { .. } | MoveError::NameOfMove(_) => Code::NameTaken,
+        MoveError::Away { .. }
+        | MoveError::Lost(_)
+        | MoveError::Unsure { .. }
+        | MoveError::MovedAway { .. }
+        | MoveError::ArrivalMissing(_)
+        | MoveError::ArrivalUnreadable { .. } => Code::Unavailable,
+        MoveError::UnitUnreadable { .. } => Code::Failed,
     }
 }
 
@@ -399,21 +402,22 @@ mod tests {
         let (name, to) = (|| "vm".to_owned(), || "right".to_owned());
         let full = PlacementError::Full("default".into());
         let no_pool = PlacementError::NoSuchPool("tape".into());
-        let why = Box::new(RequestError::from(GroupError::StoreSlow { seconds: 15 }));
+        let why = GroupError::StoreSlow { seconds: 15 }.to_string();
         let cases = [
-            (RequestError::Leaving { name: name(), to: to() }, Code::WrongState, 409),
-            (RequestError::MoveHere(name()), Code::WrongState, 409),
-            (RequestError::MoveNowhere { name: name(), why: full }, Code::NoSpace, 507),
-            (RequestError::MoveNowhere { name: name(), why: no_pool }, Code::NoSuchPool, 404),
-            (RequestError::MoveAway { name: name(), member: to() }, Code::Unavailable, 503),
-            (RequestError::MoveNameThere { name: name(), member: to() }, Code::NameTaken, 409),
-            (RequestError::MovesAlready { name: name(), to: to() }, Code::InUse, 409),
-            (RequestError::TooManyMoves { max: 4 }, Code::TooBusy, 503),
-            (RequestError::NoSuchMove("0".into()), Code::WrongState, 409),
-            (RequestError::MoveUnsure { name: name(), to: to(), why }, Code::Unavailable, 503),
-            (RequestError::BadPiece("x".into()), Code::BadRequest, 400),
+            (MoveError::Leaving { name: name(), to: to() }, Code::WrongState, 409),
+            (MoveError::Here(name()), Code::WrongState, 409),
+            (MoveError::Nowhere { name: name(), why: full }, Code::NoSpace, 507),
+            (MoveError::Nowhere { name: name(), why: no_pool }, Code::NoSuchPool, 404),
+            (MoveError::Away { name: name(), member: to() }, Code::Unavailable, 503),
+            (MoveError::NameThere { name: name(), member: to() }, Code::NameTaken, 409),
+            (MoveError::MovesAlready { name: name(), to: to() }, Code::InUse, 409),
+            (MoveError::TooMany { max: 4 }, Code::TooBusy, 503),
+            (MoveError::NoSuch("0".into()), Code::WrongState, 409),
+            (MoveError::Unsure { name: name(), to: to(), why }, Code::Unavailable, 503),
+            (MoveError::BadPiece("x".into()), Code::BadRequest, 400),
         ];
         for (error, code, status) in cases {
+            let error = RequestError::from(error);
             assert_eq!(code_of(&error), code, "{error}");
             assert_eq!(code.status(), status, "{error}");
         }

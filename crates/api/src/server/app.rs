@@ -9,8 +9,8 @@ use array::api::JobInfo;
 use group::accounts::Logins;
 use member::events::Kind;
 use member::{
-    Answer, Asker, CurrentDestinations, CurrentDoor, CurrentRoll, Logs, Request, RequestError,
-    Wish, events,
+    Answer, Asker, CurrentDestinations, CurrentDoor, CurrentRoll, Logs, MoveError, Request,
+    RequestError, Wish, events,
 };
 use tokio::sync::{Mutex, OwnedSemaphorePermit, RwLock, Semaphore, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
@@ -374,7 +374,7 @@ impl App {
         let RequestError::NoSuchVolume(name) = error else { return None };
         let (on, now) = (self.whereabouts.moved_to(name)?, self.roll.now()?);
         let to = now.roll.members.get(&on).filter(|_| on != now.me)?.name.clone();
-        Some(self.problem(&RequestError::MovedAway { name: name.clone(), to }))
+        Some(self.problem(&RequestError::Move(MoveError::MovedAway { name: name.clone(), to })))
     }
 
     /// What is said of a refusal.

@@ -11,8 +11,8 @@ use group::membership::{GroupId, MoveId};
 use group::ownership::MemberId;
 use group::settings::{Arrival, Departure, Stage, VolumeSettings};
 use member::{
-    Answer, ArrivalStep, GroupError, Leaving, MoveRequest, PIECE_BYTES_MAX, Passport, Piece,
-    RequestError, Seal, Transit, TransitState, Unlisted,
+    Answer, ArrivalStep, GroupError, Leaving, MoveError, MoveRequest, PIECE_BYTES_MAX, Passport,
+    Piece, RequestError, Seal, Transit, TransitState, Unlisted,
 };
 
 /// Whose the volumes are that have moved, and by which move: what the store of the group has.
@@ -219,7 +219,7 @@ impl Moves {
         }
         if state.undecided == Some(word) {
             let (name, why) = ("vm".to_owned(), "its name is another volume's".to_owned());
-            return Err(RequestError::MoveNotDecided { name, why });
+            return Err(RequestError::Move(MoveError::NotDecided { name, why }));
         }
         state.answer(request, volumes)
     }
@@ -286,7 +286,8 @@ impl State {
             *number != me && to.is_none_or(|to| to == *its)
         };
         let found = self.members.iter().find(is_it);
-        let (to_name, to) = found.ok_or_else(|| RequestError::MoveHere(name.to_owned()))?;
+        let (to_name, to) =
+            found.ok_or_else(|| RequestError::Move(MoveError::Here(name.to_owned())))?;
         let id = MoveId::draw().map_err(GroupError::from)?;
         let passport = Passport {
             id: id.clone(),
@@ -316,9 +317,11 @@ impl State {
 
     fn settle(&mut self, id: MoveId, keep: bool) -> Result<Answer, RequestError> {
         let found = self.transits.iter().position(|transit| transit.id == id);
-        let at = found.ok_or_else(|| RequestError::NoSuchMove(id.to_string()))?;
+        let at = found.ok_or_else(|| RequestError::Move(MoveError::NoSuch(id.to_string())))?;
         if self.transits[at].state != TransitState::Undecided {
-            return Err(RequestError::MoveDecides(self.transits[at].name.clone()));
+            return Err(RequestError::Move(MoveError::GroupDecides(
+                self.transits[at].name.clone(),
+            )));
         }
         self.transits.remove(at);
         self.settled.push((id, keep));
@@ -326,7 +329,9 @@ impl State {
     }
 
     fn leaving(&mut self, id: &MoveId) -> Result<&mut (Leaving, usize), RequestError> {
-        self.leaving.get_mut(id).ok_or_else(|| RequestError::NoSuchMove(id.to_string()))
+        self.leaving
+            .get_mut(id)
+            .ok_or_else(|| RequestError::Move(MoveError::NoSuch(id.to_string())))
     }
 
     fn next(&mut self, id: &MoveId) -> Result<Piece, RequestError> {
@@ -371,7 +376,7 @@ impl State {
     }
 
     fn coming(&self, id: &MoveId) -> Result<&Passport, RequestError> {
-        self.coming.get(id).ok_or_else(|| RequestError::NoSuchMove(id.to_string()))
+        self.coming.get(id).ok_or_else(|| RequestError::Move(MoveError::NoSuch(id.to_string())))
     }
 
     fn prepare(&mut self, id: MoveId, seal: Seal) -> Result<Answer, RequestError> {

@@ -63,7 +63,7 @@ mod tests {
             member: None,
         };
         let waits = transit("waits", TransitState::Waits);
-        let good = judge(&[waits.clone()]);
+        let good = judge(std::slice::from_ref(&waits));
         assert_eq!((good.len(), good[0].severity), (1, Severity::Good));
         let undecided = ["a", "b"].map(|name| transit(name, TransitState::Undecided));
         let [a, b] = undecided;

@@ -1,6 +1,7 @@
 //! A group is made, joined and left.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -20,6 +21,9 @@ use crate::group_request::Admission;
 
 /// How long the store of a new group may take to answer first.
 const BEGIN_TIME: Duration = Duration::from_secs(30);
+
+/// How long the ports of a group that was left may take to be closed.
+const CLOSE_TIME: Duration = Duration::from_secs(3);
 
 /// Between two looks whether it does.
 const BEGIN_PAUSE: Duration = Duration::from_millis(200);
@@ -54,7 +58,7 @@ impl InGroup {
         check_name(&name)?;
         check_place(listen.ip(), listen.port())?;
         let listen = SocketAddr::new(listen.ip().to_canonical(), listen.port());
-        ring::blocking(move || try_ports(listen)).await?;
+        check_ports(listen).await?;
         Ok(Applicant {
             name,
             address: listen.ip(),
@@ -229,7 +233,8 @@ impl InGroup {
     pub(super) async fn delete(&self) -> Result<(), GroupError> {
         let _turn = self.turn.take().await;
         let joined = self.joined()?;
-        seats::check_no_moves(&joined.read_roll().await?, &joined.file().name)?;
+        let name = joined.file().name.clone();
+        seats::until_no_moves(&joined, &name).await?;
         // So the next start knows what an empty store means, whenever this one ends.
         joined.change_file(|file| file.is_ending = true).await?;
         if let Err(error) = joined.membership().delete().await {
@@ -378,6 +383,21 @@ fn not_askable(applicant: &Applicant, refusal: GroupError) -> GroupError {
 
 fn host_name() -> std::io::Result<String> {
     Ok(fs::read_to_string(HOST_NAME)?.trim().to_owned())
+}
+
+/// Refuses ports that cannot be listened at, but for a moment in which those of the group that this member has left are
+/// being closed.
+async fn check_ports(listen: SocketAddr) -> Result<(), GroupError> {
+    let begun = Instant::now();
+    loop {
+        let tried = ring::blocking(move || try_ports(listen)).await;
+        let is_used = matches!(&tried, Err(GroupError::Listen { source, .. })
+            if source.kind() == ErrorKind::AddrInUse);
+        if !is_used || begun.elapsed() >= CLOSE_TIME {
+            return tried;
+        }
+        ring::sleep(BEGIN_PAUSE).await;
+    }
 }
 
 /// Refuses an address that is none of this host, and ports that are in use, before anything relies on them.

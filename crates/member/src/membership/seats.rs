@@ -25,6 +25,9 @@ use super::joined::{Joined, peer_url, present, seats_of};
 use super::trouble::Trouble;
 
 /// Members that are to be removed.
+/// How long the removal of a member waits for the end of moves.
+const MOVES_TIME: Duration = Duration::from_secs(15);
+
 const LEAVING: &str = "group/leaving/";
 
 /// Between two looks while something is to be done.
@@ -330,7 +333,7 @@ async fn leaving(joined: &Joined) -> Result<BTreeSet<MemberId>, StoreError> {
 /// # Errors
 /// It is not removed: nobody else can take the store over, or the group says no.
 pub(super) async fn remove_member(joined: &Joined, name: &str) -> Result<(), GroupError> {
-    check_no_moves(&joined.read_roll().await?, name)?;
+    until_no_moves(joined, name).await?;
     let mut departure = Departing { joined, name, begun: Instant::now(), announced: None };
     let removed = match departure.make_way().await {
         Ok(()) => departure.remove().await,
@@ -344,9 +347,25 @@ pub(super) async fn remove_member(joined: &Joined, name: &str) -> Result<(), Gro
     removed
 }
 
+/// Waits for the end of what a member has still to do for volumes that move, as long as that takes moments: one that has
+/// moved is deleted behind the end of its move.
+///
+/// # Errors
+/// It has a part in a move that takes longer, or the store does not answer.
+pub(super) async fn until_no_moves(joined: &Joined, name: &str) -> Result<(), GroupError> {
+    let begun = Instant::now();
+    loop {
+        let looked = check_no_moves(&joined.read_roll().await?, name);
+        if looked.is_ok() || begun.elapsed() >= MOVES_TIME {
+            return looked;
+        }
+        ring::sleep(TAKE_OVER_PAUSE).await;
+    }
+}
+
 /// Refuses to remove a member, while it is there, that has a part in moving a volume: whose that is its other member could
 /// not find out. Nothing is waited for that one has which is away, as it may never come back.
-pub(super) fn check_no_moves(roll: &Roll, name: &str) -> Result<(), GroupError> {
+fn check_no_moves(roll: &Roll, name: &str) -> Result<(), GroupError> {
     let Some((member, _)) = roll.find(name).filter(|(member, _)| roll.is_present(*member)) else {
         return Ok(());
     };

@@ -4,7 +4,7 @@
 use group::membership::{GroupId, folded};
 use group::settings::{SettingsError, Stage};
 
-use super::{Member, RequestError};
+use super::{Member, MoveError, RequestError};
 use crate::access_request::AccessRequest;
 use crate::configuration_request::ConfigurationRequest;
 use crate::request::{Request, SnapshotRequest, VolumeRequest};
@@ -68,14 +68,14 @@ impl Member {
         let departure = volume.as_ref().and_then(|volume| self.settings.departure(volume.id));
         if let Some(departure) = departure.filter(|it| it.stage == Stage::Gone) {
             let to = self.member_name(departure.to);
-            return Err(RequestError::MovedAway { name: name.to_owned(), to });
+            return Err(RequestError::Move(MoveError::MovedAway { name: name.to_owned(), to }));
         }
         let arrivals = self.settings.arrivals();
         if volume.is_none() && arrivals.iter().any(|arrival| folded(&arrival.name) == folded(name))
         {
             let me = self.membership.me().ok();
             let to = me.map_or_else(String::new, |me| self.member_name(me));
-            return Err(RequestError::MovesAlready { name: name.to_owned(), to });
+            return Err(RequestError::Move(MoveError::MovesAlready { name: name.to_owned(), to }));
         }
         Ok(())
     }
@@ -115,16 +115,17 @@ impl Member {
     fn check_stays(&self, volume: u32, name: &str) -> Result<(), RequestError> {
         let name = name.to_owned();
         match self.settings.departing(volume) {
-            Some(Ok(departure)) => {
-                Err(RequestError::Leaving { name, to: self.member_name(departure.to) })
-            }
+            Some(Ok(departure)) => Err(RequestError::Move(MoveError::Leaving {
+                name,
+                to: self.member_name(departure.to),
+            })),
             // It may be another member's.
             Some(Err(why)) => Err(KeptError::from(SettingsError::Unreadable(why)).into()),
             None => match self.settings.withheld(volume) {
                 Some(Withheld::Arrives(_)) => {
                     let me = self.membership.me().ok();
                     let to = me.map_or_else(String::new, |me| self.member_name(me));
-                    Err(RequestError::MovesAlready { name, to })
+                    Err(RequestError::Move(MoveError::MovesAlready { name, to }))
                 }
                 _ => Ok(()),
             },

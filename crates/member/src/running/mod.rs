@@ -13,6 +13,7 @@ mod jobs;
 mod leaving;
 mod logins;
 pub(crate) mod memory;
+mod move_error;
 mod moving;
 mod of_group;
 mod one_host;
@@ -44,6 +45,7 @@ use crate::settings::{Hosts, MemberSettings, UnitSave, Unlisted};
 
 pub use error::{KeptSnapshot, RequestError};
 pub(crate) use memory::CacheLimit;
+pub use move_error::MoveError;
 use moving::Moving;
 use places::Places;
 

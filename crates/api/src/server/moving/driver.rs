@@ -19,7 +19,9 @@ use std::time::Duration;
 use group::handover::SourceSays;
 use group::membership::MoveId;
 use member::events::Severity;
-use member::{Answer, ArrivalStep, Leaving, MoveRequest, Piece, Request, RequestError, Seal};
+use member::{
+    Answer, ArrivalStep, Leaving, MoveError, MoveRequest, Piece, Request, RequestError, Seal,
+};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::progress::{Meter, Progress};
@@ -210,11 +212,14 @@ impl Drive {
             match coming.await {
                 Ok(Ok(Answer::Committed(is_given))) => return Ok(is_given),
                 // An operator decides, and nobody else: the group says nothing of it any more.
-                Ok(Err(error @ RequestError::MoveNotDecided { .. })) => {
+                Ok(Err(error @ RequestError::Move(MoveError::NotDecided { .. }))) => {
                     return Err(self.app.problem(&error));
                 }
                 // It was decided by somebody else.
-                Ok(Err(RequestError::NoSuchMove(_) | RequestError::MoveOutOfStep { .. })) => {
+                Ok(Err(
+                    RequestError::Move(MoveError::NoSuch(_))
+                    | RequestError::Move(MoveError::OutOfStep { .. }),
+                )) => {
                     give_up(&self.app, &self.leaving.id).await?;
                     return self.was_handed_over().await;
                 }
@@ -343,7 +348,7 @@ async fn give_up(app: &App, id: &MoveId) -> Result<(), Problem> {
         let (_, coming) = app.begin(Request::Move(MoveRequest::GiveUp { id: id.clone() }));
         match coming.await {
             Ok(Ok(Answer::Done)) => return Ok(()),
-            Ok(Err(error @ RequestError::MoveNotDecided { .. })) => {
+            Ok(Err(error @ RequestError::Move(MoveError::NotDecided { .. }))) => {
                 return Err(app.problem(&error));
             }
             Ok(Err(error)) => {

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use group::membership::MoveId;
-use member::{MoveRequest, Request, RequestError};
+use member::{MoveError, MoveRequest, Request, RequestError};
 
 use super::Shared;
 use super::described::{ChangeRefusals, IdempotencyKey, Refusals};
@@ -60,7 +60,7 @@ pub(super) async fn settle_transit(
 ) -> Result<StatusCode, Problem> {
     // What is no number of a move is that of none.
     let known = id.parse::<MoveId>();
-    let id = known.map_err(|_| app.problem(&RequestError::NoSuchMove(id)))?;
+    let id = known.map_err(|_| app.problem(&RequestError::Move(MoveError::NoSuch(id))))?;
     app.ask::<Nothing>(Request::Move(MoveRequest::Settle { id, keep })).await?;
     Ok(StatusCode::NO_CONTENT)
 }

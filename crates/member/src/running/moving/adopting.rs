@@ -16,7 +16,7 @@ use group::handover::{DestinationStep, SourceSays, decide_at_destination};
 use group::membership::MoveId;
 use group::settings::{Arrival, State};
 
-use super::super::{Member, RequestError};
+use super::super::{Member, MoveError, RequestError};
 use super::arrival::hidden_name;
 use crate::move_request::ArrivalStep;
 use crate::mutants::{self, Mutant};
@@ -47,7 +47,7 @@ impl Member {
             Some(Ok(arrival)) => Ok(Some(arrival.clone())),
             Some(Err(error)) => {
                 let (id, why) = (id.to_string(), error.to_string());
-                Err(RequestError::ArrivalUnreadable { id, why })
+                Err(RequestError::Move(MoveError::ArrivalUnreadable { id, why }))
             }
         }
     }
@@ -94,7 +94,7 @@ impl Member {
     async fn give_name(&self, arrival: &Arrival) -> Result<(), RequestError> {
         let Some(volume) = self.arrived_volume(arrival) else {
             // Never that it is unknown: the source would delete what it has.
-            return Err(RequestError::ArrivalMissing(arrival.name.clone()));
+            return Err(RequestError::Move(MoveError::ArrivalMissing(arrival.name.clone())));
         };
         if is_hidden_name(&volume.name) {
             self.array.rename_volume(&volume.name, &arrival.name).await?;

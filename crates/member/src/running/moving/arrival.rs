@@ -24,7 +24,7 @@ use group::settings::{Adopted, Arrival, UnitKey, UnitRecord, Units};
 use ring::Buf;
 use ring::wait::{Guard, Turn};
 
-use super::super::{Member, RequestError};
+use super::super::{Member, MoveError, RequestError};
 use crate::membership::GroupError;
 use crate::move_request::{PIECE_BYTES_MAX, Passport, Piece, Seal};
 use crate::mutants::{self, Mutant};
@@ -150,11 +150,11 @@ impl Incoming {
         self.heard.set(Instant::now());
         match self.step.get() {
             step if steps.contains(&step) => Ok(guard),
-            Step::Ended => Err(RequestError::NoSuchMove(self.passport.id.to_string())),
-            Step::Open | Step::Sealed => Err(RequestError::MoveOutOfStep {
+            Step::Ended => Err(RequestError::Move(MoveError::NoSuch(self.passport.id.to_string()))),
+            Step::Open | Step::Sealed => Err(RequestError::Move(MoveError::OutOfStep {
                 name: self.passport.name.clone(),
                 step: "being prepared",
-            }),
+            })),
         }
     }
 }
@@ -179,11 +179,11 @@ impl Member {
     fn check_source(&self, passport: &Passport) -> Result<(), RequestError> {
         let (me, roll) = (self.membership.me()?, self.membership.roll_now()?);
         if passport.from == me || !roll.members.contains_key(&passport.from) {
-            return Err(RequestError::NotFromMember(passport.name.clone()));
+            return Err(RequestError::Move(MoveError::NotFromMember(passport.name.clone())));
         }
         if !self.membership.shares() {
             let (name, member) = (passport.name.clone(), self.member_name(me));
-            return Err(RequestError::MoveKeepsOwn { name, member });
+            return Err(RequestError::Move(MoveError::KeepsOwn { name, member }));
         }
         self.check_list(passport, passport.has_list)
     }
@@ -194,7 +194,7 @@ impl Member {
         let is_same = passport.unlisted == self.unlisted && self.unlisted != Unlisted::Rule;
         match has_list || is_same {
             true => Ok(()),
-            false => Err(RequestError::MoveWithoutList(passport.name.clone())),
+            false => Err(RequestError::Move(MoveError::WithoutList(passport.name.clone()))),
         }
     }
 
@@ -263,7 +263,7 @@ impl Member {
         if self.array.volumes().into_iter().any(is_taken) {
             let me = self.membership.me().ok();
             let member = me.map_or_else(String::new, |me| self.member_name(me));
-            return Err(RequestError::MoveNameThere { name: name.clone(), member });
+            return Err(RequestError::Move(MoveError::NameThere { name: name.clone(), member }));
         }
         let names = self.serving.names();
         let has_serial = |volume: VolumeInfo| names.volume_serial(&volume) == passport.serial;
@@ -279,7 +279,7 @@ impl Member {
 
     fn incoming(&self, id: &MoveId) -> Result<Rc<Incoming>, RequestError> {
         let found = self.moving.arriving().find(id);
-        found.ok_or_else(|| RequestError::NoSuchMove(id.to_string()))
+        found.ok_or_else(|| RequestError::Move(MoveError::NoSuch(id.to_string())))
     }
 
     /// Does what a piece says.
@@ -409,7 +409,7 @@ impl Member {
     /// been here before.
     fn units_of_seal(&self, passport: &Passport, seal: &Seal) -> Result<Units, RequestError> {
         if seal.units.iter().any(|unit| unit.record() == UnitRecord::Sanitize) {
-            return Err(RequestError::MoveSanitized(passport.name.clone()));
+            return Err(RequestError::Move(MoveError::Sanitized(passport.name.clone())));
         }
         let saved = match self.reservations_of_seal(seal)? {
             Some(image) => is_persistent(&image)?.then_some(image),
@@ -482,7 +482,7 @@ fn is_persistent(image: &[u8]) -> Result<bool, RequestError> {
 }
 
 fn bad(what: impl Into<String>) -> RequestError {
-    RequestError::BadPiece(what.into())
+    RequestError::Move(MoveError::BadPiece(what.into()))
 }
 
 fn failed(error: BlockError) -> RequestError {

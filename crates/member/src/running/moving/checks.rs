@@ -6,7 +6,7 @@ use array::api::{SnapshotInfo, VolumeInfo, VolumeState};
 use group::membership::{DEFAULT_POOL, MembershipError, Roll, Wanted, folded, place};
 use group::ownership::MemberId;
 
-use super::super::{Member, RequestError};
+use super::super::{Member, MoveError, RequestError};
 use super::copying::is_of_move;
 use crate::request::{Request, SnapshotRequest, VolumeRequest};
 use crate::schedule_request::{NewSchedule, ScheduleChange, ScheduleRequest};
@@ -25,24 +25,27 @@ impl Member {
         let name = || volume.name.clone();
         match volume.state {
             VolumeState::Deleted => return Err(RequestError::InRecycleBin(name())),
-            VolumeState::Lost => return Err(RequestError::MoveLost(name())),
+            VolumeState::Lost => return Err(RequestError::Move(MoveError::Lost(name()))),
             VolumeState::Online | VolumeState::Degraded | VolumeState::Offline => {}
         }
         // While these cannot be read it is not known who may use it.
         let state = self.settings.state()?;
         if self.settings.is_half_made(volume.id) {
-            return Err(RequestError::MoveHalfMade(name()));
+            return Err(RequestError::Move(MoveError::HalfMade(name())));
         }
         for (schedule, found) in &state.schedules {
             if found.plan.volumes.iter().any(|scheduled| scheduled.id == volume.id) {
                 let schedule = schedule.clone();
-                return Err(RequestError::MoveScheduled { name: name(), schedule });
+                return Err(RequestError::Move(MoveError::Scheduled { name: name(), schedule }));
             }
         }
         let is_used = |snapshot: &SnapshotInfo| snapshot.online || snapshot.view_id.is_some();
         let snapshots = self.array.snapshots(&volume.name)?;
         if let Some(used) = snapshots.into_iter().find(is_used) {
-            return Err(RequestError::MoveSnapshotServed { name: name(), snapshot: used.name });
+            return Err(RequestError::Move(MoveError::SnapshotServed {
+                name: name(),
+                snapshot: used.name,
+            }));
         }
         self.check_no_sanitize(volume)
     }
@@ -53,7 +56,7 @@ impl Member {
         let unknown =
             |source| RequestError::SanitizeUnknown { volume: volume.name.clone(), source };
         if self.serving.targets().is_unsanitized(&serial).map_err(unknown)? {
-            return Err(RequestError::MoveSanitized(volume.name.clone()));
+            return Err(RequestError::Move(MoveError::Sanitized(volume.name.clone())));
         }
         Ok(())
     }
@@ -64,7 +67,7 @@ impl Member {
             return Ok(());
         }
         let member = self.member_name(self.membership.me()?);
-        Err(RequestError::MoveKeepsOwn { name: volume.name.clone(), member })
+        Err(RequestError::Move(MoveError::KeepsOwn { name: volume.name.clone(), member }))
     }
 
     /// The member that a volume is to move to, and its name.
@@ -86,17 +89,17 @@ impl Member {
             None => chosen(&roll, me, volume, pool)?,
         };
         if to == me {
-            return Err(RequestError::MoveHere(name()));
+            return Err(RequestError::Move(MoveError::Here(name())));
         }
         let member = member_name(to);
         if !roll.is_present(to) {
-            return Err(RequestError::MoveAway { name: name(), member });
+            return Err(RequestError::Move(MoveError::Away { name: name(), member }));
         }
         if !roll.inventories.get(&to).is_some_and(|inventory| inventory.shares) {
-            return Err(RequestError::MoveKeepsOwn { name: name(), member });
+            return Err(RequestError::Move(MoveError::KeepsOwn { name: name(), member }));
         }
         if has_name(&roll, to, &volume.name) {
-            return Err(RequestError::MoveNameThere { name: name(), member });
+            return Err(RequestError::Move(MoveError::NameThere { name: name(), member }));
         }
         Ok((to, member))
     }
@@ -106,7 +109,7 @@ impl Member {
         if let Request::Snapshot(SnapshotRequest::Create { name: Some(name), .. }) = request
             && is_of_move(name)
         {
-            return Err(RequestError::NameOfMove(name.clone()));
+            return Err(RequestError::Move(MoveError::NameOfMove(name.clone())));
         }
         let moving: BTreeMap<String, String> = self.moving.under_way();
         if moving.is_empty() {
@@ -115,7 +118,7 @@ impl Member {
         for name in disturbing(request) {
             if let Some(to) = moving.get(name) {
                 let (name, to) = (name.to_owned(), to.clone());
-                return Err(RequestError::MovesAlready { name, to });
+                return Err(RequestError::Move(MoveError::MovesAlready { name, to }));
             }
         }
         Ok(())
@@ -159,7 +162,7 @@ fn chosen(
     if pool == DEFAULT_POOL || others.pools.contains_key(&pool) {
         let is_empty = others.members_of_pool(&pool).is_none_or(|members| members.is_empty());
         if is_empty {
-            return Err(RequestError::MoveAlone { name: volume.name.clone(), pool });
+            return Err(RequestError::Move(MoveError::Alone { name: volume.name.clone(), pool }));
         }
     }
     // It has no settings in common with the group, or a volume of the name: another one may have room.
@@ -176,7 +179,7 @@ fn chosen(
         Wanted { size_bytes: volume.size_bytes, thick: volume.thick, pool: Some(&pool), asked: me };
     // Of those that do not fit, one is named by what is asked of it afterwards.
     let found = place(&fitting, &wanted).or_else(|_| place(&others, &wanted));
-    found.map_err(|why| RequestError::MoveNowhere { name: volume.name.clone(), why })
+    found.map_err(|why| RequestError::Move(MoveError::Nowhere { name: volume.name.clone(), why }))
 }
 
 #[cfg(test)]

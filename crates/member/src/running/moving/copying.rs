@@ -15,7 +15,7 @@ use array::api::{ChangedExtent, SnapshotInfo};
 use array::{Array, ArrayError};
 use block::BlockDevice;
 
-use super::super::RequestError;
+use super::super::{MoveError, RequestError};
 use crate::move_request::{PIECE_BYTES_MAX, Piece};
 use crate::mutants::{self, Mutant};
 
@@ -230,7 +230,7 @@ impl Copying {
             return Ok(());
         }
         let what = "its snapshots are not those that were sent".to_owned();
-        Err(RequestError::MoveChanged { name: volume.to_owned(), what })
+        Err(RequestError::Move(MoveError::Changed { name: volume.to_owned(), what }))
     }
 }
 
@@ -246,7 +246,10 @@ fn is_caught_up(rounds: u32, round_bytes: u64, volume: &str) -> Result<bool, Req
     if round_bytes <= LAST_ROUND_BYTES_MAX {
         return Ok(true);
     }
-    Err(RequestError::MoveNotCaughtUp { name: volume.to_owned(), missing_bytes: round_bytes })
+    Err(RequestError::Move(MoveError::NotCaughtUp {
+        name: volume.to_owned(),
+        missing_bytes: round_bytes,
+    }))
 }
 
 /// What lies within a volume of this size: behind its end there is nothing any more.
@@ -280,7 +283,7 @@ mod tests {
         assert!(!caught_up(ROUNDS_MAX - 1, LAST_ROUND_BYTES_MAX + 1).expect("one more is tried"));
         assert!(caught_up(ROUNDS_MAX, LAST_ROUND_BYTES_MAX).expect("they can wait for so much"));
         let refused = caught_up(ROUNDS_MAX, LAST_ROUND_BYTES_MAX + 1).expect_err("too much");
-        assert!(matches!(refused, RequestError::MoveNotCaughtUp { .. }), "{refused}");
+        assert!(matches!(refused, RequestError::Move(MoveError::NotCaughtUp { .. })), "{refused}");
     }
 
     #[test]

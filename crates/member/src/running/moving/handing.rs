@@ -9,7 +9,7 @@ use group::handover::{SourceSays, SourceStep, decide_at_source};
 use group::membership::{HandOver, Holder, MoveId, folded};
 use group::settings::{Departure, SettingsError, Stage};
 
-use super::super::{Member, RequestError};
+use super::super::{Member, MoveError, RequestError};
 use super::copying::is_of_move;
 use super::source::Step;
 use crate::settings::KeptError;
@@ -27,13 +27,16 @@ impl Member {
         let Ok(source) = self.moving.source(id) else {
             // The answer to one that asked before was lost.
             let is_gone = self.departure_of(id)?.is_some_and(|it| it.stage == Stage::Gone);
-            return is_gone.then_some(true).ok_or_else(|| RequestError::NoSuchMove(id.to_string()));
+            return is_gone
+                .then_some(true)
+                .ok_or_else(|| RequestError::Move(MoveError::NoSuch(id.to_string())));
         };
         let _its_turn = source.turn.take().await;
         self.moving.source(id)?;
         source.check_step(&[Step::Sealed, Step::Asked])?;
         let departure = self.departure_of(id)?;
-        let departure = departure.ok_or_else(|| RequestError::NoSuchMove(id.to_string()))?;
+        let departure =
+            departure.ok_or_else(|| RequestError::Move(MoveError::NoSuch(id.to_string())))?;
         if self.of_another_group(&departure.group)?.is_some() {
             return self.decide(&departure).await;
         }
@@ -105,10 +108,10 @@ impl Member {
         let Some(departure) = self.departure_of(id)? else { return Ok(()) };
         self.check_group(&departure.name, &departure.group)?;
         if departure.stage != Stage::Gone {
-            return Err(RequestError::MoveOutOfStep {
+            return Err(RequestError::Move(MoveError::OutOfStep {
                 name: departure.name,
                 step: "not handed over",
-            });
+            }));
         }
         let heard = async {
             while !self.lists_it(&departure) {
@@ -183,7 +186,7 @@ impl Member {
     /// Asks the store whose the volume is, and has it be so here. Says whether it was handed over.
     async fn decide(&self, departure: &Departure) -> Result<bool, RequestError> {
         let handed_over = self.ask_whose(departure).await;
-        if let Err(RequestError::MoveNotDecided { .. }) = &handed_over {
+        if let Err(RequestError::Move(MoveError::NotDecided { .. })) = &handed_over {
             // Nobody drives it any more: an operator is to settle it.
             self.moving.sources.borrow_mut().remove(&departure.id);
         }
@@ -210,18 +213,18 @@ impl Member {
             SourceStep::Wait => {
                 let (name, why) =
                     (departure.name.clone(), "its name is another volume's".to_owned());
-                Err(RequestError::MoveNotDecided { name, why })
+                Err(RequestError::Move(MoveError::NotDecided { name, why }))
             }
         }
     }
 
     fn unsure(&self, departure: &Departure, why: RequestError) -> RequestError {
         // The store will not say it either.
-        if matches!(why, RequestError::MoveNotDecided { .. }) {
+        if matches!(why, RequestError::Move(MoveError::NotDecided { .. })) {
             return why;
         }
         let (name, to) = (departure.name.clone(), self.member_name(departure.to));
-        RequestError::MoveUnsure { name, to, why: Box::new(why) }
+        RequestError::Move(MoveError::Unsure { name, to, why: why.to_string() })
     }
 
     /// The group has given the name away: hosts are to find the volume at the destination.

@@ -38,7 +38,7 @@ use std::rc::Rc;
 
 use group::membership::{ListedMove, MoveId};
 
-use super::{Member, RequestError};
+use super::{Member, MoveError, RequestError};
 use crate::move_request::MoveRequest;
 use crate::reply::Answer;
 pub(super) use arrival::Arriving;
@@ -67,7 +67,7 @@ impl Moving {
     /// Refuses one more than may go on.
     fn check_room(&self) -> Result<(), RequestError> {
         if self.count() >= MOVES_MAX {
-            return Err(RequestError::TooManyMoves { max: MOVES_MAX });
+            return Err(RequestError::Move(MoveError::TooMany { max: MOVES_MAX }));
         }
         Ok(())
     }
@@ -103,7 +103,7 @@ impl Moving {
 
     fn source(&self, id: &MoveId) -> Result<Rc<Source>, RequestError> {
         let found = self.sources.borrow().get(id).cloned();
-        found.ok_or_else(|| RequestError::NoSuchMove(id.to_string()))
+        found.ok_or_else(|| RequestError::Move(MoveError::NoSuch(id.to_string())))
     }
 
     /// The move of this volume away from here, if there is one in this life.

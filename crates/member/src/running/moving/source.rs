@@ -15,7 +15,7 @@ use group::ownership::MemberId;
 use group::settings::{Departure, SettingsError, Stage, UnitKey, UnitRecord, VolumeSettings};
 use ring::wait::Turn;
 
-use super::super::{Member, RequestError};
+use super::super::{Member, MoveError, RequestError};
 use super::copying::{Copying, Next, drawn_name, snapshots_to_move};
 use crate::membership::GroupError;
 use crate::move_request::{Leaving, Passport, Piece, Seal, UnitImage};
@@ -87,7 +87,10 @@ impl Source {
         if steps.contains(&self.step.get()) {
             return Ok(());
         }
-        Err(RequestError::MoveOutOfStep { name: self.name.clone(), step: self.step.get().word() })
+        Err(RequestError::Move(MoveError::OutOfStep {
+            name: self.name.clone(),
+            step: self.step.get().word(),
+        }))
     }
 
     /// Whether a departure of it is stored, or may be.
@@ -97,7 +100,7 @@ impl Source {
 
     /// What it is about, for a sentence about what has changed.
     fn changed(&self, what: &str) -> RequestError {
-        RequestError::MoveChanged { name: self.name.clone(), what: what.to_owned() }
+        RequestError::Move(MoveError::Changed { name: self.name.clone(), what: what.to_owned() })
     }
 }
 
@@ -117,7 +120,7 @@ impl Member {
         let holder = self.membership.holder_of(&volume.name).await?;
         let me = self.membership.me()?;
         if holder.is_none_or(|holder| holder.member != me) {
-            return Err(RequestError::MoveNameNotHeld(volume.name));
+            return Err(RequestError::Move(MoveError::NameNotHeld(volume.name)));
         }
         let id = MoveId::draw().map_err(GroupError::from)?;
         let (passport, total_bytes) = self.passport(&id, me, &volume).await?;
@@ -145,11 +148,14 @@ impl Member {
     fn check_not_moving(&self, volume: &VolumeInfo) -> Result<(), RequestError> {
         let name = || volume.name.clone();
         if let Some(source) = self.moving.source_of(volume.id) {
-            return Err(RequestError::MovesAlready { name: name(), to: source.to_name.clone() });
+            return Err(RequestError::Move(MoveError::MovesAlready {
+                name: name(),
+                to: source.to_name.clone(),
+            }));
         }
         if let Some(departure) = self.settings.departure(volume.id) {
             let to = self.member_name(departure.to);
-            return Err(RequestError::MovesAlready { name: name(), to });
+            return Err(RequestError::Move(MoveError::MovesAlready { name: name(), to }));
         }
         self.moving.check_room()
     }
@@ -223,7 +229,7 @@ impl Member {
             found.ok_or_else(|| source.changed("it is not there by this name any more"))?;
         match volume.state {
             VolumeState::Deleted => Err(RequestError::InRecycleBin(volume.name)),
-            VolumeState::Lost => Err(RequestError::MoveLost(volume.name)),
+            VolumeState::Lost => Err(RequestError::Move(MoveError::Lost(volume.name))),
             VolumeState::Online | VolumeState::Degraded | VolumeState::Offline => Ok(volume),
         }
     }
@@ -357,8 +363,9 @@ impl Member {
     /// An image of the reservations of a volume that nobody has. What outlives no loss of power is in memory alone, and
     /// a move is none; a volume that was not served in this life has what is saved.
     fn reservations_of(&self, volume: &VolumeInfo) -> Result<Option<Vec<u8>>, RequestError> {
-        let unreadable =
-            |source| RequestError::MoveUnitUnreadable { name: volume.name.clone(), source };
+        let unreadable = |source| {
+            RequestError::Move(MoveError::UnitUnreadable { name: volume.name.clone(), source })
+        };
         let serial = self.serving.names().volume_serial(volume);
         let mut units = self.settings.units_of(&serial).map_err(unreadable)?;
         let key = UnitKey { serial, record: UnitRecord::Reservations };

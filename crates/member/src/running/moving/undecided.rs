@@ -10,7 +10,7 @@ use group::membership::{GroupId, ListedMove, MoveId};
 use group::ownership::MemberId;
 use group::settings::{Departure, Stage};
 
-use super::super::{Member, RequestError};
+use super::super::{Member, MoveError, RequestError};
 use crate::move_request::{Transit, TransitState, Way};
 
 impl Member {
@@ -43,16 +43,18 @@ impl Member {
         if let Some(departure) = self.departure_of(id)? {
             let is_driven = self.moving.source(id).is_ok();
             if is_driven || self.why_undecided(&departure).await?.is_none() {
-                return Err(RequestError::MoveDecides(departure.name));
+                return Err(RequestError::Move(MoveError::GroupDecides(departure.name)));
             }
             return match keep {
                 true => self.keep_departed(&departure).await,
                 false => self.let_go(&departure).await,
             };
         }
-        let arrival = self.arrival(id)?.ok_or_else(|| RequestError::NoSuchMove(id.to_string()))?;
+        let arrival = self
+            .arrival(id)?
+            .ok_or_else(|| RequestError::Move(MoveError::NoSuch(id.to_string())))?;
         if self.of_another_group(&arrival.group)?.is_none() {
-            return Err(RequestError::MoveDecides(arrival.name));
+            return Err(RequestError::Move(MoveError::GroupDecides(arrival.name)));
         }
         match keep {
             true => self.take_over(&arrival).await.map(drop),
@@ -114,7 +116,9 @@ impl Member {
     pub(super) fn check_group(&self, name: &str, group: &GroupId) -> Result<(), RequestError> {
         match self.of_another_group(group)? {
             None => Ok(()),
-            Some(why) => Err(RequestError::MoveNotDecided { name: name.to_owned(), why }),
+            Some(why) => {
+                Err(RequestError::Move(MoveError::NotDecided { name: name.to_owned(), why }))
+            }
         }
     }
 

@@ -22,7 +22,7 @@ use crate::configuration_request::{
 };
 use crate::reply::{Answer, Volume};
 use crate::request::{Request, SnapshotRequest, VolumeRequest};
-use crate::running::{Member, RequestError};
+use crate::running::{Member, MoveError, RequestError};
 use crate::schedule_request::{NewSchedule, ScheduleChange, ScheduleRequest};
 use crate::testing::{Host, Rig, Silent, volume};
 
@@ -164,10 +164,13 @@ fn a_volume_that_has_left_is_not_here() {
     ] {
         let asked = format!("{request:?}");
         let refused = rig.ask(request);
-        assert!(matches!(refused, Err(RequestError::MovedAway { .. })), "{asked}: {refused:?}");
+        assert!(
+            matches!(refused, Err(RequestError::Move(MoveError::MovedAway { .. }))),
+            "{asked}: {refused:?}"
+        );
     }
     let second = ask(&rig, VolumeRequest::Create(volume("vm")));
-    assert!(matches!(second, Err(RequestError::Leaving { .. })), "{second:?}");
+    assert!(matches!(second, Err(RequestError::Move(MoveError::Leaving { .. }))), "{second:?}");
     rig.with(async |member| {
         let volume = member.array().volume("vm").expect("it is there").id;
         member.array().set_volume_online("vm", false).await.expect("it is there");
@@ -287,7 +290,7 @@ fn what_leaves_can_be_looked_at_and_not_changed() {
         let refused = rig.ask(request);
         let is_refused = matches!(
             &refused,
-            Err(RequestError::Leaving { name, to }) if name == "vm" && to == "7"
+            Err(RequestError::Move(MoveError::Leaving { name, to })) if name == "vm" && to == "7"
         );
         assert!(is_refused, "{asked}: {refused:?}");
     }
@@ -324,7 +327,8 @@ fn a_change_that_has_waited_while_a_volume_began_to_leave_is_refused() {
             drop((alone, turn));
             answer.await
         });
-        let is_refused = matches!(refused, Some(Err(RequestError::Leaving { .. })));
+        let is_refused =
+            matches!(refused, Some(Err(RequestError::Move(MoveError::Leaving { .. }))));
         assert!(is_refused, "{asked}: {refused:?}");
         stay(&rig, "vm");
     }
@@ -378,7 +382,7 @@ fn a_volume_of_another_array_is_for_nobody_before_it_is_this_members() {
     let why = shown(&rig, "vm").not_served;
     assert_eq!(why.as_deref(), Some(IN_NO_GROUP));
     let early = ask(&rig, VolumeRequest::Delete { name: "vm".to_owned() });
-    assert!(matches!(early, Err(RequestError::MovesAlready { .. })), "{early:?}");
+    assert!(matches!(early, Err(RequestError::Move(MoveError::MovesAlready { .. }))), "{early:?}");
     adopt(&rig, id);
     assert_eq!(refusal(portal, &target), None);
     assert_eq!(shown(&rig, "vm").not_served, None);

@@ -8,7 +8,7 @@ use group::handover::SourceSays;
 use group::membership::MoveId;
 use group::settings::{Arrival, VolumeSettings};
 use member::audit::Action;
-use member::{ArrivalStep, MoveRequest, Passport, Piece, Seal, Unlisted};
+use member::{ArrivalStep, MoveError, MoveRequest, Passport, Piece, Seal, Unlisted};
 use serde::Serialize;
 
 use super::*;
@@ -120,9 +120,9 @@ async fn a_volume_goes_on_coming_whatever_else_is_said_of_it() {
     // It takes the volume as it is named first, and nothing at all of one that is named otherwise.
     let pair = Pair::begin(|request| match request {
         Request::Move(MoveRequest::Arrivals) => Some(Ok(Answer::Arrivals(Vec::new()))),
-        Request::Move(MoveRequest::Arrive { passport }) if passport.name != "vm" => {
-            Some(Err(RequestError::BadPiece("it was said to be another one".to_owned())))
-        }
+        Request::Move(MoveRequest::Arrive { passport }) if passport.name != "vm" => Some(Err(
+            RequestError::Move(MoveError::BadPiece("it was said to be another one".to_owned())),
+        )),
         _ => Some(Ok(Answer::Done)),
     })
     .await;

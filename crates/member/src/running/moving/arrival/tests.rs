@@ -158,7 +158,7 @@ fn a_volume_that_has_arrived_is_what_its_pieces_say() {
             member.prepare_now(&number(1), seal()).await.expect("it is stored");
         }
         let late = member.write_piece(&number(1), Piece::data(0, vec![9; 4096])).await;
-        assert!(matches!(late, Err(RequestError::NoSuchMove(_))), "{late:?}");
+        assert!(matches!(late, Err(RequestError::Move(MoveError::NoSuch(_)))), "{late:?}");
         let arrival = record(&member, 1).expect("there is a record");
         for _ in 0..2 {
             let step = member.take_over(&arrival).await.expect("it is taken over");
@@ -208,16 +208,19 @@ fn a_piece_that_cannot_be_right_is_refused_and_changes_nothing() {
         ];
         for piece in wrong {
             let refused = member.write_piece(&number(1), piece).await;
-            assert!(matches!(refused, Err(RequestError::BadPiece(_))), "{refused:?}");
+            assert!(
+                matches!(refused, Err(RequestError::Move(MoveError::BadPiece(_)))),
+                "{refused:?}"
+            );
         }
         let unknown = member.write_piece(&number(2), Piece::End).await;
-        assert!(matches!(unknown, Err(RequestError::NoSuchMove(_))), "{unknown:?}");
+        assert!(matches!(unknown, Err(RequestError::Move(MoveError::NoSuch(_)))), "{unknown:?}");
         let hidden = hidden_name(&number(1));
         assert_eq!(read(&member, &hidden, None, 0, 4096).await, vec![1; 4096]);
         assert_eq!(member.array().snapshots(&hidden).expect("it is there").len(), 1);
         let other = Passport { thick: true, ..passport(1, NAME) };
         let refused = member.arrive(other).await;
-        assert!(matches!(refused, Err(RequestError::BadPiece(_))), "{refused:?}");
+        assert!(matches!(refused, Err(RequestError::Move(MoveError::BadPiece(_)))), "{refused:?}");
         member.arrive(passport(1, NAME)).await.expect("it was asked for before");
     });
     rig.stop();
@@ -238,7 +241,10 @@ fn a_volume_that_cannot_be_here_is_refused_before_anything_is_made() {
         assert!(matches!(outside, Err(RequestError::Group(_))), "{outside:?}");
         for taken in ["HERE", "binned"] {
             let refused = member.make_hidden(passport(1, taken), group()).await;
-            assert!(matches!(refused, Err(RequestError::MoveNameThere { .. })), "{refused:?}");
+            assert!(
+                matches!(refused, Err(RequestError::Move(MoveError::NameThere { .. }))),
+                "{refused:?}"
+            );
         }
         for bad in ["", "a name", ".arriving-0123456789abcdef"] {
             let refused = member.make_hidden(passport(1, bad), group()).await;
@@ -260,7 +266,10 @@ fn a_volume_that_cannot_be_here_is_refused_before_anything_is_made() {
             member.make_hidden(passport, group()).await.expect("there is room");
         }
         let fifth = member.make_hidden(passport(5, "v5"), group()).await;
-        assert!(matches!(fifth, Err(RequestError::TooManyMoves { max: 4 })), "{fifth:?}");
+        assert!(
+            matches!(fifth, Err(RequestError::Move(MoveError::TooMany { max: 4 }))),
+            "{fifth:?}"
+        );
     });
     rig.stop();
 }
@@ -326,7 +335,8 @@ fn a_volume_that_has_arrived_is_served_by_word_of_the_store_alone() {
         let arrival = prepared(&member, 1, NAME).await;
         for says in [None, Some(group::handover::SourceSays::HandedOver)] {
             let adopted = member.adopt(&number(1), says).await;
-            let is_refused = matches!(adopted, Err(RequestError::MoveNotDecided { .. }));
+            let is_refused =
+                matches!(adopted, Err(RequestError::Move(MoveError::NotDecided { .. })));
             assert!(is_refused, "{adopted:?}");
         }
         assert_eq!(names(&member), [hidden_name(&number(1))]);
@@ -346,7 +356,10 @@ fn a_prepared_volume_that_is_gone_is_never_unknown() {
         member.array().delete_volume(&hidden).await.expect("it is deleted");
         member.array().purge_volume(&hidden).await.expect("it is purged");
         let missing = member.take_over(&arrival).await;
-        assert!(matches!(missing, Err(RequestError::ArrivalMissing(_))), "{missing:?}");
+        assert!(
+            matches!(missing, Err(RequestError::Move(MoveError::ArrivalMissing(_)))),
+            "{missing:?}"
+        );
         assert_eq!(record(&member, 1), Some(arrival));
     });
     rig.stop();
@@ -384,7 +397,7 @@ fn reservations_have_the_portal_group_of_their_new_member() {
         let moved = sent(there, reservations, &elsewhere).expect("it reads");
         assert_eq!(moved, same, "they are of the portal group here again");
         let erased = sent(here, UnitRecord::Sanitize, &image);
-        assert!(matches!(erased, Err(RequestError::MoveSanitized(_))), "{erased:?}");
+        assert!(matches!(erased, Err(RequestError::Move(MoveError::Sanitized(_)))), "{erased:?}");
     });
     rig.stop();
 }
