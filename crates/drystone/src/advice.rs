@@ -174,12 +174,14 @@ impl Advised for MoveError {
     fn advice(&self) -> Option<String> {
         Some(match self {
             Self::MovesAlready { .. } | Self::TooMany { .. } => {
-                "see 'drystone run list'".to_owned()
+                "'drystone run list --on' the member that a volume leaves shows its move".to_owned()
             }
             Self::NotDecided { .. } | Self::GroupDecides(_) => {
                 "see 'drystone volume transits'".to_owned()
             }
-            Self::KeepsOwn { .. } => "'drystone group share' does that".to_owned(),
+            Self::KeepsOwn { member, .. } => {
+                format!("'drystone group share --on {member}' does that")
+            }
             // Their sentences say what to do, or there is nothing.
             _ => return None,
         })

@@ -42,8 +42,8 @@ pub enum GroupRequest {
     Share { replace: bool },
     /// → [`MemberShown`]s.
     Members,
-    /// Let a member go, which keeps its array.
-    Remove { member: String },
+    /// Let a member go, which keeps its array; with `despite_moves` also one that has a part in moving volumes.
+    Remove { member: String, despite_moves: bool },
     /// What all members serve → [`VolumeOfMember`]s.
     Volumes,
     /// Into which pools the members are grouped → [`PoolShown`]s.

@@ -290,10 +290,13 @@ async fn begin(
     let rest = (limit, events, membership);
     let member = Rc::new(Member::new(array, serving, (settings, unlisted), known, rest));
     member.take_identity().await;
+    // Before anything is served.
+    if gives_up_settings {
+        member.keep_cut_off().await;
+    }
     member.settle().await;
-    match gives_up_settings {
-        true => member.keep_cut_off(),
-        false => member.discard_cut_off().await,
+    if !gives_up_settings {
+        member.discard_cut_off().await;
     }
     schedules::adopt(&member).await;
     member.look_at_places().await;

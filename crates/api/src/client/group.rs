@@ -102,8 +102,10 @@ impl Client {
         self.send(Method::POST, &path(["pools", from, "merge"]), &merge)
     }
 
-    /// Lets a member of its group go, which keeps its volumes.
-    pub fn remove_member(&self, name: &str) -> Result<()> {
-        self.call(&Sent::new(Method::DELETE, &path(["members", name]))).map(drop)
+    /// Lets a member of its group go, which keeps its volumes, also one that has a part in moving some if that is said.
+    pub fn remove_member(&self, name: &str, despite_moves: bool) -> Result<()> {
+        let query = if despite_moves { "?despite-moves=true" } else { "" };
+        let path = format!("{}{query}", path(["members", name]));
+        self.call(&Sent::new(Method::DELETE, &path)).map(drop)
     }
 }

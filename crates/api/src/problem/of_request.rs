@@ -65,6 +65,7 @@ fn of_move(error: &MoveError) -> Code {
     match error {
         MoveError::Nowhere { why, .. } => of_placement(why),
         MoveError::BadPiece(_) => Code::BadRequest,
+        MoveError::NoRoomToGoOn { .. } => Code::NoSpace,
         MoveError::TooMany { .. } => Code::TooBusy,
         MoveError::Leaving { .. }
         | MoveError::Here(_)
@@ -78,6 +79,7 @@ fn of_move(error: &MoveError) -> Code {
         | MoveError::GroupDecides(_)
         | MoveError::NotDecided { .. }
         | MoveError::NotCaughtUp { .. }
+        | MoveError::TooManySnapshots { .. }
         | MoveError::OutOfStep { .. }
         | MoveError::Changed { .. }
         | MoveError::NotFromMember(_) => Code::WrongState,

@@ -157,7 +157,7 @@ impl Moves {
 
     /// What it was asked, but for how moves stand.
     pub(crate) fn asked(&self) -> Vec<&'static str> {
-        let looks = ["departures", "arrivals"];
+        let looks = ["departures", "arrivals", "transits"];
         self.state().asked.iter().copied().filter(|word| !looks.contains(word)).collect()
     }
 

@@ -73,8 +73,11 @@ fn pair(lab: &Lab) -> ([Served; 2], SocketAddr) {
 fn what_is_asked_for_another_member_is_done_there() {
     let ([left, right], _) = pair(&Lab::make());
     let client = left.client().on(Some("right".to_owned()));
-    client.remove_member("old").unwrap();
-    assert_eq!(right.asked(), [GroupRequest::Remove { member: "old".to_owned() }]);
+    client.remove_member("old", false).unwrap();
+    assert_eq!(
+        right.asked(),
+        [GroupRequest::Remove { member: "old".to_owned(), despite_moves: false }]
+    );
     assert!(left.asked().is_empty());
     let entries: Vec<_> =
         right.logs.audit.after(0).iter().map(|record| record.what.clone()).collect();
@@ -85,7 +88,7 @@ fn what_is_asked_for_another_member_is_done_there() {
     assert!(who.starts_with("user "), "{entry:?}");
     // A server that ends says nothing more to other members either.
     right.server.stop();
-    let told = problem(client.remove_member("old"));
+    let told = problem(client.remove_member("old", false));
     assert_eq!(told.code, Code::NotReached);
     assert!(told.detail.starts_with("member 'right' cannot be reached at "), "{told}");
     left.server.stop();

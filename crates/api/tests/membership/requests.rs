@@ -107,8 +107,8 @@ fn in_one(lab: &Lab) -> Served {
                 let differ = vec!["policy 'esx'".to_owned()];
                 return Err(GroupError::SettingsDiffer(differ).into());
             }
-            GroupRequest::Remove { member } if member == "san1" => Answer::Done,
-            GroupRequest::Remove { member } => {
+            GroupRequest::Remove { member, .. } if member == "san1" => Answer::Done,
+            GroupRequest::Remove { member, .. } => {
                 return Err(GroupError::from(MembershipError::NoSuchMember(member.clone())).into());
             }
             _ => Answer::Done,
@@ -156,8 +156,8 @@ fn a_group_is_made_renamed_and_ended_and_members_are_removed() {
     assert_eq!(client.create_group(&new("127.0.0.2:4000")).unwrap().name, "lab");
     assert_eq!(problem(client.create_group(&new("san2"))).code, Code::Invalid);
     client.rename_group("yard").unwrap();
-    client.remove_member("san1").unwrap();
-    assert_eq!(problem(client.remove_member("san3")).code, Code::NoSuchMember);
+    client.remove_member("san1", false).unwrap();
+    assert_eq!(problem(client.remove_member("san3", true)).code, Code::NoSuchMember);
     client.delete_group().unwrap();
     let wanted = [
         GroupRequest::Create {
@@ -166,8 +166,8 @@ fn a_group_is_made_renamed_and_ended_and_members_are_removed() {
             listen: "127.0.0.2:4000".parse().unwrap(),
         },
         GroupRequest::Rename { name: "yard".to_owned() },
-        GroupRequest::Remove { member: "san1".to_owned() },
-        GroupRequest::Remove { member: "san3".to_owned() },
+        GroupRequest::Remove { member: "san1".to_owned(), despite_moves: false },
+        GroupRequest::Remove { member: "san3".to_owned(), despite_moves: true },
         GroupRequest::Delete,
     ];
     assert_eq!(served.asked(), wanted);

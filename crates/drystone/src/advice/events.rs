@@ -40,7 +40,10 @@ fn of_kind(kind: Kind, name: &str) -> String {
         }
         Kind::VolumeLost => "connect its disks again: see 'drystone disk list' for those that are missing".to_owned(),
         Kind::VolumeDegraded | Kind::VolumeCompleted | Kind::ArrayWarning => "see 'drystone status'".to_owned(),
-        Kind::VolumeNotServed => "see 'drystone volume list' and 'drystone status'".to_owned(),
+        Kind::VolumeNotServed => {
+            "see 'drystone volume list', 'drystone volume transits' and 'drystone status'".to_owned()
+        }
+        Kind::VolumeMoveSettled => "'drystone volume list' says where it is".to_owned(),
         Kind::VolumeMoveGivenUp => {
             format!("nothing, if it was cancelled; else mend that and begin again: 'drystone volume move {name}'")
         }

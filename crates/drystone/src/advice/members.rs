@@ -54,9 +54,9 @@ impl Advised for GroupError {
             Self::Settings(KeptError::GroupSilent(_) | KeptError::GroupUnknown(_)) => {
                 STORE_SILENT.to_owned()
             }
-            Self::MovesInHand { member, .. } => format!(
-                "'drystone run list --on {member}' and 'drystone volume transits' show them"
-            ),
+            Self::MovesInHand { .. } => {
+                "'drystone run list --on' the member that a volume leaves, and 'drystone volume transits', show them".to_owned()
+            }
             Self::Stopping => "start it again then".to_owned(),
             Self::Cluster(ClusterError::NoProgram { program: "etcd", .. }) => ETCD_MISSING.to_owned(),
             Self::Cluster(_)

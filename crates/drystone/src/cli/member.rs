@@ -150,7 +150,8 @@ pub(crate) enum MemberCommand {
     /// It keeps its array and its volumes and serves them alone; where it is away, it hears of that when it is
     /// started again. The last member cannot be removed: 'drystone group delete' ends the group. What it knows of the
     /// keys of the group it knows on: where it does not come back, erase group/ in its data directory, and nothing else
-    /// there.
+    /// there. One that is there and has a part in moving a volume is not removed before that is done; with
+    /// --despite-moves it is, and you may have to settle what its moves have left ('drystone volume settle').
     #[command(
         after_long_help = "Examples:\n  drystone member remove right\n  drystone member remove right --yes"
     )]
@@ -158,6 +159,10 @@ pub(crate) enum MemberCommand {
         /// The member.
         #[arg(value_name = "NAME")]
         name: String,
+
+        /// Also if it has a part in moving volumes.
+        #[arg(long)]
+        despite_moves: bool,
 
         /// Whether to ask.
         #[command(flatten)]

@@ -31,8 +31,8 @@ pub(crate) fn run(
             manage::moving::vacate(&name, pool.as_deref(), &confirm, &asked)
         }
         MemberCommand::Move { name, pool, asked } => manage::members::move_to(&name, &pool, &asked),
-        MemberCommand::Remove { name, confirm, asked } => {
-            manage::members::remove(&name, &confirm, &asked)
+        MemberCommand::Remove { name, despite_moves, confirm, asked } => {
+            manage::members::remove((&name, despite_moves), &confirm, &asked)
         }
     }
 }

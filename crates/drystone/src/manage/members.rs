@@ -117,16 +117,24 @@ pub(crate) fn move_to(name: &str, pool: &str, asked: &MemberArgs) -> Result<(), 
 }
 
 /// Removes a member from the group.
-pub(crate) fn remove(name: &str, confirmed: &Confirm, asked: &MemberArgs) -> Result<(), Failure> {
+pub(crate) fn remove(
+    (name, despite_moves): (&str, bool),
+    confirmed: &Confirm,
+    asked: &MemberArgs,
+) -> Result<(), Failure> {
     let desk = Desk::new(asked)?;
-    Ok(carry_out_remove(&desk, name, confirmed)?)
+    Ok(carry_out_remove(&desk, (name, despite_moves), confirmed)?)
 }
 
-fn carry_out_remove(desk: &Desk, name: &str, confirmed: &Confirm) -> anyhow::Result<()> {
+fn carry_out_remove(
+    desk: &Desk,
+    (name, despite_moves): (&str, bool),
+    confirmed: &Confirm,
+) -> anyhow::Result<()> {
     let member = desk.ask(|asked| asked.member(name))?;
     confirm(confirmed, &question(&member))?;
     // As the group writes it: letters may be written in another case.
-    desk.ask(|asked| asked.remove_member(&member.name))?;
+    desk.ask(|asked| asked.remove_member(&member.name, despite_moves))?;
     desk.done(&removed(&member))
 }
 

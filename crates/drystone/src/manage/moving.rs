@@ -107,7 +107,10 @@ fn vacate_by(
     desk.show(&all, |all| Ok(list(all)))?;
     match left {
         0 => Ok(()),
-        _ => Err(anyhow!("{} of member '{name}' stayed there", units::count(left, "volume"))),
+        _ => Err(anyhow!(
+            "{} of member '{name}' did not move, or it is not known yet whether: 'drystone volume list' says where each is",
+            units::count(left, "volume")
+        )),
     }
 }
 
@@ -122,7 +125,11 @@ fn moved_off(desk: &Desk, volume: Volume, to: Where<'_>) -> Vacated {
         return Vacated { volume: name, to: None, problem: Some(problem) };
     }
     let begun = desk.ask(|member| member.move_volume(&name, to.member, to.pool));
-    let ended = begun.and_then(|begun| end_of(&desk.where_it_was_done(), &begun));
+    let ended = begun.and_then(|begun| {
+        let there = desk.where_it_was_done();
+        tell_begun(&begun, there.on_member.as_deref());
+        end_of(&there, &begun)
+    });
     match ended {
         Ok(ended) => Vacated { volume: name, to: ended.to, problem: None },
         Err(error) => Vacated { volume: name, to: None, problem: Some(format!("{error:#}")) },
@@ -130,7 +137,7 @@ fn moved_off(desk: &Desk, volume: Volume, to: Where<'_>) -> Vacated {
 }
 
 fn list(all: &[Vacated]) -> String {
-    let columns = [Text("VOLUME"), Text("NOW ON"), Text("WHY IT STAYED")];
+    let columns = [Text("VOLUME"), Text("NOW ON"), Text("WHY NOT")];
     let dash = || "-".to_owned();
     let row = |it: &Vacated| {
         let to = it.to.clone().unwrap_or_else(dash);

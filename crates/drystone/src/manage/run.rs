@@ -56,6 +56,11 @@ fn cancel(desk: &Desk, id: Option<String>) -> anyhow::Result<()> {
     desk.show(&ended, |ended| {
         Ok(match ended.state {
             RunState::Cancelled => format!("{}\n", how_far(ended)),
+            RunState::Failed => format!(
+                "the {} was not cancelled, it has failed: {}\n",
+                work(ended),
+                ended.problem.as_ref().map_or("", |problem| problem.detail.as_str())
+            ),
             _ => format!("the {} went to its end: it could not be left before\n", work(ended)),
         })
     })

@@ -117,6 +117,8 @@ kinds! {
     VolumeMoved = "volume_moved", Info;
     /// A move of a volume was given up: it stays where it was.
     VolumeMoveGivenUp = "volume_move_given_up", Warning;
+    /// An operator has said what becomes of a volume whose move no group decided.
+    VolumeMoveSettled = "volume_move_settled", Warning;
     /// The settings on the array cannot be read.
     SettingsUnavailable = "settings_unavailable", Critical;
     /// They can be again.

@@ -95,7 +95,7 @@ pub enum GroupError {
     },
     /// Its part in moving volumes would be done by nobody.
     #[error(
-        "'{member}' has a part in moving {}: wait until that is done, or cancel or settle it first",
+        "'{member}' has a part in moving {}: wait until that is done, cancel or settle it, or stop that member first",
         named(.volumes)
     )]
     MovesInHand {

@@ -91,6 +91,17 @@ impl InGroup {
         self.ask_store_of(Some(group), keep).await
     }
 
+    /// Takes a name for this member, of whoever has it and is no member any more. Nobody is given it by a move then.
+    ///
+    /// # Errors
+    /// As [`holder_of`](Self::holder_of), or another member has it.
+    pub(crate) async fn take_name(&self, name: &str) -> Result<(), GroupError> {
+        let take = async |joined: &Joined| {
+            joined.membership().claim_names(joined.me(), &[name.to_owned()]).await
+        };
+        self.ask_store(take).await.map(drop)
+    }
+
     async fn ask_store<T>(
         &self,
         ask: impl AsyncFnOnce(&Joined) -> Result<T, MembershipError>,

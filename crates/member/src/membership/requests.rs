@@ -68,8 +68,11 @@ impl InGroup {
                 Ok(Answer::Group(self.shown()))
             }
             GroupRequest::Members => Ok(Answer::Members(self.members()?)),
-            GroupRequest::Remove { member } => {
+            GroupRequest::Remove { member, despite_moves } => {
                 let joined = self.joined()?;
+                if !despite_moves {
+                    seats::until_no_moves(&joined, &member).await?;
+                }
                 seats::remove_member(&joined, &member).await?;
                 self.refresh(&joined).await;
                 Ok(Answer::Done)

@@ -333,7 +333,6 @@ async fn leaving(joined: &Joined) -> Result<BTreeSet<MemberId>, StoreError> {
 /// # Errors
 /// It is not removed: nobody else can take the store over, or the group says no.
 pub(super) async fn remove_member(joined: &Joined, name: &str) -> Result<(), GroupError> {
-    until_no_moves(joined, name).await?;
     let mut departure = Departing { joined, name, begun: Instant::now(), announced: None };
     let removed = match departure.make_way().await {
         Ok(()) => departure.remove().await,

@@ -2,7 +2,8 @@
 //! one hears whose it is.
 
 use group::membership::{GroupId, folded};
-use group::settings::{SettingsError, Stage};
+use group::ownership::MemberId;
+use group::settings::{Arrival, SettingsError, Stage};
 
 use super::{Member, MoveError, RequestError};
 use crate::access_request::AccessRequest;
@@ -67,17 +68,44 @@ impl Member {
         let volume = self.array.volume(name).ok();
         let departure = volume.as_ref().and_then(|volume| self.settings.departure(volume.id));
         if let Some(departure) = departure.filter(|it| it.stage == Stage::Gone) {
+            self.check_decided(name, &departure.group, departure.to)?;
             let to = self.member_name(departure.to);
             return Err(RequestError::Move(MoveError::MovedAway { name: name.to_owned(), to }));
         }
         let arrivals = self.settings.arrivals();
-        if volume.is_none() && arrivals.iter().any(|arrival| folded(&arrival.name) == folded(name))
-        {
-            let me = self.membership.me().ok();
-            let to = me.map_or_else(String::new, |me| self.member_name(me));
-            return Err(RequestError::Move(MoveError::MovesAlready { name: name.to_owned(), to }));
+        let comes = arrivals.iter().find(|arrival| folded(&arrival.name) == folded(name));
+        match comes.filter(|_| volume.is_none()) {
+            Some(arrival) => Err(self.why_not_yet(name, arrival)),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Why a volume that arrives is not this member's.
+    fn why_not_yet(&self, name: &str, arrival: &Arrival) -> RequestError {
+        if let Err(error) = self.check_decided(name, &arrival.group, arrival.from) {
+            return error;
+        }
+        let me = self.membership.me().ok();
+        let to = me.map_or_else(String::new, |me| self.member_name(me));
+        MoveError::MovesAlready { name: name.to_owned(), to }.into()
+    }
+
+    /// Refuses to say that a move goes on of which only an operator says where the volume is, as far as that is known
+    /// without the group's store.
+    fn check_decided(
+        &self,
+        name: &str,
+        group: &GroupId,
+        other: MemberId,
+    ) -> Result<(), RequestError> {
+        let foreign = self.of_another_group(group).ok().flatten();
+        let roll = self.membership.roll_now();
+        let is_removed = roll.is_ok_and(|roll| !roll.members.contains_key(&other));
+        let removed = || "the other member of its move was removed from the group".to_owned();
+        match foreign.or_else(|| is_removed.then(removed)) {
+            None => Ok(()),
+            Some(why) => Err(MoveError::NotDecided { name: name.to_owned(), why }.into()),
+        }
     }
 
     /// Refuses to change volumes that leave, or to name others so. To be asked by who has the turn for the change: one
@@ -115,18 +143,15 @@ impl Member {
     fn check_stays(&self, volume: u32, name: &str) -> Result<(), RequestError> {
         let name = name.to_owned();
         match self.settings.departing(volume) {
-            Some(Ok(departure)) => Err(RequestError::Move(MoveError::Leaving {
-                name,
-                to: self.member_name(departure.to),
-            })),
+            Some(Ok(departure)) => {
+                self.check_decided(&name, &departure.group, departure.to)?;
+                let to = self.member_name(departure.to);
+                Err(MoveError::Leaving { name, to }.into())
+            }
             // It may be another member's.
             Some(Err(why)) => Err(KeptError::from(SettingsError::Unreadable(why)).into()),
             None => match self.settings.withheld(volume) {
-                Some(Withheld::Arrives(_)) => {
-                    let me = self.membership.me().ok();
-                    let to = me.map_or_else(String::new, |me| self.member_name(me));
-                    Err(RequestError::Move(MoveError::MovesAlready { name, to }))
-                }
+                Some(Withheld::Arrives(arrival)) => Err(self.why_not_yet(&name, &arrival)),
                 _ => Ok(()),
             },
         }

@@ -20,7 +20,9 @@ pub enum MoveError {
         why: PlacementError,
     },
     /// The pool has no other member.
-    #[error("'{name}' stays where it is, as the pool '{pool}' has no other member")]
+    #[error(
+        "'{name}' stays where it is, as the pool '{pool}' has no other member: name the member or the pool that it is to go to"
+    )]
     Alone {
         /// The volume.
         name: String,
@@ -78,7 +80,10 @@ pub enum MoveError {
         to: String,
     },
     /// It is another member's, of which not all have heard.
-    #[error("'{name}' has moved to the member '{to}' a moment ago: ask again in some seconds")]
+    #[error(
+        "'{name}' is the member '{to}''s now, which has not told all others of it yet: ask again in some seconds, or when that \
+         member is back"
+    )]
     MovedAway {
         /// The volume.
         name: String,
@@ -134,6 +139,25 @@ pub enum MoveError {
         name: String,
         /// What hosts wrote during the last round.
         missing_bytes: u64,
+    },
+    /// The snapshots of the move take up what is free.
+    #[error(
+        "'{name}' stays where it is, as what hosts write over while it moves would fill the array, which has {free_bytes} bytes \
+         left: make room there, or move it when they write less"
+    )]
+    NoRoomToGoOn {
+        /// The volume.
+        name: String,
+        /// What is left of the room.
+        free_bytes: u64,
+    },
+    /// It has nearly as many snapshots as a volume may have, and a move takes two more.
+    #[error("'{name}' cannot move with more than {max} snapshots: delete some of them first")]
+    TooManySnapshots {
+        /// The volume.
+        name: String,
+        /// How many it may have.
+        max: usize,
     },
     /// As many move as may.
     #[error("this member takes part in {max} moves already: wait for the end of one")]

@@ -43,6 +43,9 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// How long who asks for a move waits until a move that is refused is given up.
 const REFUSAL_TIME: Duration = Duration::from_secs(5);
 
+/// How long hosts wait for the last of a volume, at most: their own limits are 60 s and more.
+const FROZEN_TIME: Duration = Duration::from_secs(45);
+
 /// How long the destination has to say that it serves the volume. What takes longer goes on without the run.
 const ADOPTION_TIME: Duration = Duration::from_secs(120);
 
@@ -175,21 +178,38 @@ impl Drive {
     /// Has all of the volume there, whatever ends meanwhile. From then on it cannot be cancelled.
     async fn send_to_the_end(&mut self, run: &Going) -> Result<(), Stop> {
         let mut next = next_piece(&self.app, &self.leaving.id).await?;
-        loop {
-            next = match next {
-                Piece::End => break,
-                Piece::CaughtUp => {
-                    here::<Nothing>(&self.app, MoveRequest::Freeze { id: self.id() }).await?;
-                    next_piece(&self.app, &self.leaving.id).await?
-                }
-                piece => self.write_and_read(&piece).await?,
-            };
+        while next != Piece::CaughtUp {
+            next = self.write_and_read(&next).await?;
         }
-        let seal: Seal = here(&self.app, MoveRequest::Seal { id: self.id() }).await?;
-        let prepared = self.there.prepare(&seal).await;
-        prepared.map_err(|error| not_taken(&self.leaving, error))?;
+        match timeout(FROZEN_TIME, self.send_the_rest()).await {
+            Ok(sent) => sent?,
+            Err(_) => return Err(self.too_slow().into()),
+        }
         // The last that is done here: whoever cancels it behind this is refused, and it goes on.
         if run.is_past_return(&self.app) { Ok(()) } else { Err(Stop::Cancelled) }
+    }
+
+    /// Takes the volume from its hosts, and has the rest of it there.
+    async fn send_the_rest(&mut self) -> Result<(), Problem> {
+        here::<Nothing>(&self.app, MoveRequest::Freeze { id: self.id() }).await?;
+        let mut next = next_piece(&self.app, &self.leaving.id).await?;
+        while next != Piece::End {
+            next = self.write_and_read(&next).await?;
+        }
+        let seal: Seal = here(&self.app, MoveRequest::Seal { id: self.id() }).await?;
+        self.there.prepare(&seal).await.map_err(|error| not_taken(&self.leaving, error))
+    }
+
+    /// Its hosts had to wait for longer than that.
+    fn too_slow(&self) -> Problem {
+        let Leaving { passport, to_name, .. } = &self.leaving;
+        let sentence = format!(
+            "the last of volume '{}' was not on member '{to_name}' within {} s, for which its hosts had to wait: move it when \
+             they write less, or when the disks of both members are faster",
+            passport.name,
+            FROZEN_TIME.as_secs()
+        );
+        Problem::new(Code::Unavailable, sentence)
     }
 
     /// One piece is written while the next one is read. Neither waits for the other where one of them fails.

@@ -10,10 +10,10 @@ use group::settings::{Arrival, Departure, Stage};
 use member::events::Severity;
 use member::{ArrivalStep, MoveRequest};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::known::Coming;
-use super::{adopt, here, name_of, remote, tell_given_up, tell_moved};
+use super::{adopt, here, name_of, remote, tell_given_up, tell_moved, waiting};
 use crate::server::app::App;
 use crate::server::connections::has_ended;
 use crate::types::{List, Nothing};
@@ -24,8 +24,15 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// Looks after what is left of moves, until the end.
 pub(in crate::server) async fn look_after(app: Arc<App>, mut ending: watch::Receiver<bool>) {
     let looking = async {
+        // What a life before has stored, also in a group that it has left. Without a group nothing comes to that.
+        let (mut was_in_group, mut is_some_left) = (false, true);
         loop {
-            look(&app).await;
+            let is_in_group = app.roll.now().is_some();
+            if is_in_group || was_in_group || is_some_left {
+                let ((), left) = tokio::join!(look(&app), waiting::tell(&app));
+                is_some_left = left;
+            }
+            was_in_group = is_in_group;
             sleep(PAUSE).await;
         }
     };
@@ -35,7 +42,8 @@ pub(in crate::server) async fn look_after(app: Arc<App>, mut ending: watch::Rece
     }
 }
 
-/// Looks once. One that cannot be asked keeps nobody else waiting for long.
+/// Looks once. One that cannot be asked, or a disk that does not answer, keeps nobody else waiting for long: what takes
+/// longer goes on by itself, and is not begun again meanwhile.
 pub(super) async fn look(app: &Arc<App>) {
     if app.roll.now().is_none() {
         return;
@@ -47,10 +55,31 @@ pub(super) async fn look(app: &Arc<App>) {
     let departures = departures.map_or_else(|_| Vec::new(), |List(all)| all);
     let silent = app.moves.silent();
     tokio::join!(
-        join_all(arrivals.iter().map(|arrival| prepared(app, arrival))),
-        join_all(departures.iter().map(|departure| departed(app, departure))),
-        join_all(silent.iter().map(|(id, coming)| cut_off(app, id, coming))),
+        join_all(arrivals.into_iter().map(|it| {
+            let (app, id) = (app.clone(), it.id.clone());
+            by_itself(app.clone(), id, async move { prepared(&app, &it).await })
+        })),
+        join_all(departures.into_iter().map(|it| {
+            let (app, id) = (app.clone(), it.id.clone());
+            by_itself(app.clone(), id, async move { departed(&app, &it).await })
+        })),
+        join_all(silent.into_iter().map(|(id, coming)| {
+            let (app, of) = (app.clone(), id.clone());
+            by_itself(app.clone(), of, async move { cut_off(&app, &id, &coming).await })
+        })),
     );
+}
+
+/// Has something done about a move, unless it is being done already, and waits for it as long as for the next look.
+async fn by_itself(app: Arc<App>, id: MoveId, work: impl Future<Output = ()> + Send + 'static) {
+    if !app.moves.begin_work(&id) {
+        return;
+    }
+    let working = tokio::spawn(async move {
+        work.await;
+        app.moves.end_work(&id);
+    });
+    drop(timeout(PAUSE, working).await);
 }
 
 /// A volume has come here as a whole: it is served here if it is this member's.
@@ -87,7 +116,7 @@ async fn departed(app: &Arc<App>, departure: &Departure) {
             if let (Ok(Nothing), Ok(SourceSays::GivenUp)) = (given_up, says) {
                 let text = format!(
                     "volume '{name}' stays here, its move to {to_name} was given up: it was cut off before the group \
-                     was asked for it"
+                     gave it away"
                 );
                 tell_given_up(app, id, name, (&text, Severity::Warning));
             }

@@ -10,6 +10,9 @@ use group::membership::MoveId;
 use group::ownership::MemberId;
 use tokio::time::Instant;
 
+use super::waiting::LONG;
+use crate::types::{Transit, TransitState};
+
 /// After how long without a word of it the source of a move is asked whether it goes on.
 pub(super) const SILENCE: Duration = Duration::from_secs(60);
 
@@ -26,6 +29,10 @@ struct All {
     coming: BTreeMap<MoveId, Coming>,
     /// Those that were told of.
     told: BTreeSet<MoveId>,
+    /// Those about which something is being done that may take long.
+    at_work: BTreeSet<MoveId>,
+    /// Those that are stored and not driven, by the numbers of their moves.
+    waiting: BTreeMap<String, Waiting>,
 }
 
 /// A volume that is coming here.
@@ -35,6 +42,14 @@ pub(super) struct Coming {
     pub(super) name: String,
     /// When something was heard of it last.
     heard: Instant,
+}
+
+/// A volume that has no hosts, as its move waits.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    since: Instant,
+    /// What was told of it.
+    told: Option<TransitState>,
 }
 
 /// Since when it is known that a volume is to come.
@@ -74,9 +89,9 @@ impl Moves {
         Some(coming.from)
     }
 
-    /// It does not come any more, or is prepared.
-    pub(in crate::server) fn end(&self, id: &MoveId) {
-        self.all().coming.remove(id);
+    /// It does not come any more, or is prepared. Gives the name of the volume, if it came.
+    pub(in crate::server) fn end(&self, id: &MoveId) -> Option<String> {
+        self.all().coming.remove(id).map(|coming| coming.name)
     }
 
     /// Those of which nothing was heard for long.
@@ -84,6 +99,36 @@ impl Moves {
         let all = self.all();
         let silent = all.coming.iter().filter(|(_, coming)| coming.heard.elapsed() >= SILENCE);
         silent.map(|(id, coming)| (id.clone(), coming.clone())).collect()
+    }
+
+    /// Something is to be done about a move that may take long; false if something is.
+    pub(super) fn begin_work(&self, id: &MoveId) -> bool {
+        self.all().at_work.insert(id.clone())
+    }
+
+    /// It is done.
+    pub(super) fn end_work(&self, id: &MoveId) {
+        self.all().at_work.remove(id);
+    }
+
+    /// Of all that is stored of moves now, what is to be told: what waits for long, and what an operator has to settle.
+    pub(super) fn that_wait(&self, now: &[Transit]) -> Vec<Transit> {
+        let mut all = self.all();
+        let waits = |it: &&Transit| it.state != TransitState::UnderWay;
+        let ids: BTreeSet<&String> = now.iter().filter(waits).map(|it| &it.id).collect();
+        all.waiting.retain(|id, _| ids.contains(id));
+        let mut is_to_be_told = |transit: &Transit| {
+            let new = Waiting { since: Instant::now(), told: None };
+            let known = all.waiting.entry(transit.id.clone()).or_insert(new);
+            let is_long = known.since.elapsed() >= LONG;
+            let is_news = known.told != Some(transit.state);
+            let is_it = is_news && (is_long || transit.state == TransitState::Undecided);
+            if is_it {
+                known.told = Some(transit.state);
+            }
+            is_it
+        };
+        now.iter().filter(waits).filter(|it| is_to_be_told(it)).cloned().collect()
     }
 
     /// Whether the end of a move is told of for the first time.
@@ -99,6 +144,7 @@ impl Moves {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::TransitWay;
 
     const LEFT: MemberId = MemberId(1);
     const RIGHT: MemberId = MemberId(2);
@@ -121,6 +167,44 @@ mod tests {
         moves.end(&id);
         assert!(moves.silent().is_empty() && moves.hear(&id).is_none());
         assert_eq!(moves.begin(&id, RIGHT, "vm"), Begun::Now, "nobody has it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_for_long_is_told_once_and_what_is_undecided_at_once() {
+        let moves = Moves::default();
+        let transit = |id: &str, state| Transit {
+            id: id.to_owned(),
+            volume: "vm".to_owned(),
+            way: TransitWay::Leaves,
+            other: "right".to_owned(),
+            state,
+            why: None,
+            member: None,
+        };
+        let told = |all: &[(&str, TransitState)]| {
+            let all: Vec<_> = all.iter().map(|(id, state)| transit(id, *state)).collect();
+            let told = moves.that_wait(&all).into_iter();
+            told.map(|transit| (transit.id, transit.state)).collect::<Vec<_>>()
+        };
+        let (waits, undecided) = (TransitState::Waits, TransitState::Undecided);
+        assert_eq!(told(&[("a", waits), ("b", TransitState::UnderWay)]), []);
+        assert_eq!(told(&[("a", waits), ("c", undecided)]), [("c".to_owned(), undecided)]);
+        tokio::time::advance(LONG).await;
+        let all = [("a", waits), ("c", undecided)];
+        assert_eq!(told(&all), [("a".to_owned(), waits)]);
+        assert_eq!(told(&all), []);
+        assert_eq!(told(&[("a", undecided)]), [("a".to_owned(), undecided)], "that is news");
+        assert_eq!(told(&[]), []);
+        assert_eq!(told(&[("a", waits)]), [], "it is another time");
+    }
+
+    #[test]
+    fn one_thing_is_done_about_a_move_at_once() {
+        let (moves, id) = (Moves::default(), MoveId::draw().unwrap());
+        assert!(moves.begin_work(&id) && !moves.begin_work(&id));
+        assert!(moves.begin_work(&MoveId::draw().unwrap()));
+        moves.end_work(&id);
+        assert!(moves.begin_work(&id));
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod progress;
 mod remote;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::sync::Arc;
 
@@ -58,10 +59,15 @@ pub(super) async fn adopt(
 ) -> Result<ArrivalStep, Problem> {
     let arrival = arrival(app, id).await?;
     let step = here(app, MoveRequest::Adopt { id: id.clone(), says }).await?;
-    if let (ArrivalStep::Adopted, Some(arrival)) = (step, arrival) {
-        let from = name_of(app, arrival.from);
-        let text = format!("volume '{}' has come here from {from}", arrival.name);
-        tell_moved(app, id, &arrival.name, &text);
+    if let Some(Arrival { name, from, .. }) = arrival {
+        let from = name_of(app, from);
+        match step {
+            ArrivalStep::Adopted => {
+                tell_moved(app, id, &name, &format!("volume '{name}' has come here from {from}"));
+            }
+            ArrivalStep::Discarded => tell_not_coming(app, id, &name, &from),
+            _ => {}
+        }
     }
     Ok(step)
 }
@@ -92,7 +98,7 @@ async fn arrival(app: &App, id: &MoveId) -> Result<Option<Arrival>, Problem> {
 }
 
 /// A member, as operators know it.
-fn name_of(app: &App, member: MemberId) -> String {
+pub(super) fn name_of(app: &App, member: MemberId) -> String {
     let now = app.roll.now();
     let record = now.as_ref().and_then(|now| now.roll.members.get(&member));
     record.map_or_else(|| member.to_string(), |record| format!("member '{}'", record.name))
@@ -103,6 +109,14 @@ fn tell_moved(app: &App, id: &MoveId, name: &str, text: &str) {
     if app.moves.is_news(id) {
         app.logs.events.tell(Event::about(Kind::VolumeMoved, ObjectKind::Volume, name, text));
     }
+}
+
+/// A volume does not come here: its source has given its move up.
+pub(super) fn tell_not_coming(app: &App, id: &MoveId, name: &str, from: &str) {
+    let text = format!(
+        "volume '{name}' does not come here from {from}: its move was given up, and what had come is deleted"
+    );
+    tell_given_up(app, id, name, (&text, Severity::Info));
 }
 
 /// A volume stays where it was.

@@ -9,6 +9,8 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use group::membership::MembershipError;
 use member::{GroupError, GroupRequest, JoinTicket, Request, RequestError};
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::Shared;
 use super::described::{ChangeRefusals, IdempotencyKey, Refusals};
@@ -258,19 +260,31 @@ pub(super) async fn share_settings(
     Ok(json(&in_one(&app, shared)?))
 }
 
+/// How a member is removed.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[into_params(parameter_in = Query, rename_all = "kebab-case")]
+pub(super) struct RemoveQuery {
+    /// Also if it has a part in moving volumes: an operator may have to settle each of these moves then.
+    despite_moves: Option<bool>,
+}
+
 /// Remove a member from the group
 ///
-/// It keeps its array and serves its volumes, in no group. One that is gone for good can be removed as well.
+/// It keeps its array and serves its volumes, in no group. One that is gone for good can be removed as well. One that is
+/// there and has a part in moving volumes is not, unless that is said.
 #[utoipa::path(
     delete, path = "/v1/members/{name}", tag = "group",
-    params(("name" = String, Path, description = "The member.")),
+    params(("name" = String, Path, description = "The member."), RemoveQuery),
     responses((status = 204, description = "It is no member any more."), ChangeRefusals),
 )]
 pub(super) async fn remove_member(
     State(app): Shared,
     Named(member): Named<String>,
+    Asked(RemoveQuery { despite_moves }): Asked<RemoveQuery>,
 ) -> Result<StatusCode, Problem> {
-    app.ask::<Nothing>(Request::Group(GroupRequest::Remove { member })).await?;
+    let despite_moves = despite_moves.unwrap_or(false);
+    app.ask::<Nothing>(Request::Group(GroupRequest::Remove { member, despite_moves })).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

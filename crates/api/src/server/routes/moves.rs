@@ -147,8 +147,11 @@ async fn discard(
         return Ok(StatusCode::NO_CONTENT);
     }
     let discarded = done(&app, MoveRequest::Discard { id: id.clone() }).await;
-    if discarded.is_ok() {
-        app.moves.end(&id);
+    if discarded.is_ok()
+        && let Some(name) = app.moves.end(&id)
+    {
+        let from = moving::name_of(&app, asking.number);
+        moving::tell_not_coming(&app, &id, &name, &from);
     }
     discarded
 }

@@ -18,6 +18,7 @@ use group::settings::{Arrival, State};
 
 use super::super::{Member, MoveError, RequestError};
 use super::arrival::hidden_name;
+use crate::events::{Event, Kind, ObjectKind};
 use crate::move_request::ArrivalStep;
 use crate::mutants::{self, Mutant};
 use crate::settings::hidden::is_hidden_name;
@@ -31,11 +32,21 @@ impl Member {
         says: Option<SourceSays>,
     ) -> Result<ArrivalStep, RequestError> {
         let Some(arrival) = self.arrival(id)? else { return self.without_record(id) };
-        match self.step_of(&arrival, says).await? {
-            DestinationStep::Adopt => self.take_over(&arrival).await,
+        let done = self.do_step(&arrival, says).await;
+        self.moving.arriving().note_fault(id, done.as_ref().err().map(ToString::to_string));
+        done
+    }
+
+    async fn do_step(
+        &self,
+        arrival: &Arrival,
+        says: Option<SourceSays>,
+    ) -> Result<ArrivalStep, RequestError> {
+        match self.step_of(arrival, says).await? {
+            DestinationStep::Adopt => self.take_over(arrival).await,
             DestinationStep::AskSource => Ok(ArrivalStep::AskSource),
             DestinationStep::Wait => Ok(ArrivalStep::Waiting),
-            DestinationStep::Discard => self.discard_prepared(&arrival).await,
+            DestinationStep::Discard => self.discard_prepared(arrival).await,
         }
     }
 
@@ -66,13 +77,29 @@ impl Member {
         if mutants::is(Mutant::AdoptUncommitted) {
             return Ok(DestinationStep::Adopt);
         }
-        self.check_group(&arrival.name, &arrival.group)?;
-        // Asked before the claim is read: the name is given by members alone, and numbers of members are not given twice.
-        // A source that was removed before can give it no more.
-        let is_removed = !self.membership.is_member(arrival.from).await?;
+        if let Some(why) = self.why_undecided_arrival(arrival).await? {
+            return Err(MoveError::NotDecided { name: arrival.name.clone(), why }.into());
+        }
         let holder = self.membership.holder_of(&arrival.name).await?;
-        let says = if is_removed { Some(SourceSays::GivenUp) } else { says };
         Ok(decide_at_destination(holder.as_ref(), says, &arrival.id))
+    }
+
+    /// Why only an operator ends this arrival; `None` where the group does. A source that was removed gives the volume
+    /// away no more, and may have been gone with its disks: what has come can be all that there is.
+    pub(super) async fn why_undecided_arrival(
+        &self,
+        arrival: &Arrival,
+    ) -> Result<Option<String>, RequestError> {
+        let foreign = self.of_another_group(&arrival.group)?;
+        // Asked before the claim is read: members alone give names away, and numbers of members are not given twice.
+        if foreign.is_some() || self.membership.is_member(arrival.from).await? {
+            return Ok(foreign);
+        }
+        let holder = self.membership.holder_of(&arrival.name).await?;
+        let is_given = holder.is_some_and(|holder| holder.moved.as_ref() == Some(&arrival.id));
+        Ok((!is_given).then(|| {
+            "the member that it comes from was removed from the group before it gave the volume away".to_owned()
+        }))
     }
 
     /// Has the volume served under its name. Whoever calls this has read that it is this member's.
@@ -117,6 +144,7 @@ impl Member {
     ) -> Result<ArrivalStep, RequestError> {
         let _turn = self.turn.take().await;
         let serial = self.settings.all_adopted().remove(&arrival.volume).map(|it| it.serial);
+        self.hide_again(arrival).await?;
         // Cut off behind this, the next start finds a hidden volume without a record.
         self.settings.forget_arrival(&arrival.id).await?;
         self.delete_hidden(&hidden_name(&arrival.id)).await?;
@@ -125,6 +153,17 @@ impl Member {
         }
         self.moving.arriving().end(&arrival.id);
         Ok(ArrivalStep::Discarded)
+    }
+
+    /// Takes a volume back that has its name already, as its adoption was cut off: no host has it before its record is
+    /// gone, and none is to have it behind that.
+    async fn hide_again(&self, arrival: &Arrival) -> Result<(), RequestError> {
+        let named = self.arrived_volume(arrival).filter(|volume| !is_hidden_name(&volume.name));
+        if let Some(volume) = named {
+            self.array.set_volume_online(&volume.name, false).await?;
+            self.array.rename_volume(&volume.name, &hidden_name(&arrival.id)).await?;
+        }
+        Ok(())
     }
 
     /// Deletes a hidden volume and what is set for it, if it is there. For who has the turn.
@@ -161,10 +200,38 @@ impl Member {
         self.discard_strays().await;
     }
 
-    /// Leaves hidden volumes alone in this life: an operator has thrown away what was stored of them, and one may be
-    /// all that there is of a volume that the group has given to this member.
-    pub(crate) fn keep_cut_off(&self) {
+    /// Gives hidden volumes names that operators see, for good: an operator has thrown away what was stored of them, and
+    /// one may be all that there is of a volume that the group has given to this member. So do volumes stay offline that
+    /// were being moved away: they may be another member's.
+    pub(crate) async fn keep_cut_off(&self) {
         self.moving.arriving().keep_strays();
+        let _turn = self.turn.take().await;
+        let names = self.array.volumes().into_iter().map(|volume| volume.name);
+        for hidden in names.filter(|name| is_hidden_name(name)) {
+            let name = hidden.trim_start_matches('.').to_owned();
+            let text = match self.array.rename_volume(&hidden, &name).await {
+                Ok(_) => format!(
+                    "volume '{name}' is what had come of a volume that was moved here, and whose it is was thrown away with \
+                     all that was set: take it online under its name if it is nowhere else, else delete it"
+                ),
+                Err(error) => {
+                    format!("what had come of a volume that was moved here is hidden: {error}")
+                }
+            };
+            self.events.tell(Event::about(Kind::VolumeNotServed, ObjectKind::Volume, &name, text));
+        }
+        for (name, _) in self.leftovers() {
+            let text = match self.array.set_volume_online(&name, false).await {
+                Ok(_) => format!(
+                    "volume '{name}' is offline, as it was being moved away and that it may be another member's was thrown away \
+                     with all that was set: take it online if no other member has it"
+                ),
+                Err(error) => {
+                    format!("volume '{name}', which was being moved away, is served: {error}")
+                }
+            };
+            self.events.tell(Event::about(Kind::VolumeNotServed, ObjectKind::Volume, &name, text));
+        }
     }
 
     fn strays(&self, state: &Arc<State>) -> Vec<String> {

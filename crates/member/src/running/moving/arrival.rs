@@ -34,6 +34,10 @@ use crate::settings::hidden::{ARRIVING, ARRIVING_DIGITS, is_hidden_name};
 /// Letters of the longest name that an array gives.
 const NAME_LEN_MAX: usize = 63;
 
+/// Characters of a serial number, and of the name of a target (RFC 7143 4.2.7.1), at most.
+const SERIAL_LEN_MAX: usize = 36;
+const IQN_LEN_MAX: usize = 223;
+
 /// So long nothing is heard of a move whose source is gone. A difference of a large volume takes minutes to find.
 const IDLE: Duration = Duration::from_secs(15 * 60);
 
@@ -47,6 +51,8 @@ pub(super) fn hidden_name(id: &MoveId) -> String {
 #[derive(Debug, Default)]
 pub(in super::super) struct Arriving {
     all: RefCell<BTreeMap<MoveId, Rc<Incoming>>>,
+    /// Why what is prepared is not adopted, as it turned out when that was looked at last.
+    faults: RefCell<BTreeMap<MoveId, String>>,
     /// What is without a record stays: records were thrown away with all that was set.
     keeps_strays: Cell<bool>,
 }
@@ -80,6 +86,27 @@ enum Step {
 }
 
 impl Arriving {
+    /// Why it is not adopted, or that nothing keeps it from that.
+    pub(super) fn note_fault(&self, id: &MoveId, fault: Option<String>) {
+        let mut faults = self.faults.borrow_mut();
+        match fault {
+            None => drop(faults.remove(id)),
+            Some(fault) => {
+                if faults.get(id) != Some(&fault) {
+                    tracing::warn!(
+                        "a volume that has come by the move {id} is not served yet: {fault}"
+                    );
+                }
+                faults.insert(id.clone(), fault);
+            }
+        }
+    }
+
+    /// The same, for who asks.
+    pub(super) fn fault_of(&self, id: &MoveId) -> Option<String> {
+        self.faults.borrow().get(id).cloned()
+    }
+
     /// How many arrive.
     pub(super) fn len(&self) -> usize {
         self.all.borrow().len()
@@ -258,6 +285,14 @@ impl Member {
         let fits = (1..=NAME_LEN_MAX).contains(&name.len()) && name.chars().all(is_good);
         if !fits || is_hidden_name(name) {
             return Err(ArrayError::BadName(name.clone()).into());
+        }
+        let is_serial = (1..=SERIAL_LEN_MAX).contains(&passport.serial.len())
+            && passport.serial.bytes().all(|byte| byte.is_ascii_graphic());
+        let is_prefix = passport.iqn_prefix.starts_with("iqn.")
+            && passport.iqn_prefix.chars().all(is_good)
+            && passport.iqn_prefix.len() + NAME_LEN_MAX < IQN_LEN_MAX;
+        if !is_serial || !is_prefix {
+            return Err(bad("what hosts are to know it by does not read"));
         }
         let is_taken = |volume: VolumeInfo| folded(&volume.name) == folded(name);
         if self.array.volumes().into_iter().any(is_taken) {

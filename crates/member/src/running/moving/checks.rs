@@ -11,6 +11,9 @@ use super::copying::is_of_move;
 use crate::request::{Request, SnapshotRequest, VolumeRequest};
 use crate::schedule_request::{NewSchedule, ScheduleChange, ScheduleRequest};
 
+/// Snapshots of a volume that moves, at most: it has room for two more then, which the move takes.
+const SNAPSHOTS_MAX: usize = 4094;
+
 /// What a destination has that cannot be there twice.
 fn has_name(roll: &Roll, member: MemberId, name: &str) -> bool {
     let Some(inventory) = roll.inventories.get(&member) else { return false };
@@ -41,6 +44,9 @@ impl Member {
         }
         let is_used = |snapshot: &SnapshotInfo| snapshot.online || snapshot.view_id.is_some();
         let snapshots = self.array.snapshots(&volume.name)?;
+        if snapshots.iter().filter(|it| !is_of_move(&it.name)).count() > SNAPSHOTS_MAX {
+            return Err(MoveError::TooManySnapshots { name: name(), max: SNAPSHOTS_MAX }.into());
+        }
         if let Some(used) = snapshots.into_iter().find(is_used) {
             return Err(RequestError::Move(MoveError::SnapshotServed {
                 name: name(),

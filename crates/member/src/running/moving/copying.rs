@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use array::api::{ChangedExtent, SnapshotInfo};
 use array::{Array, ArrayError};
@@ -19,8 +20,10 @@ use super::super::{MoveError, RequestError};
 use crate::move_request::{PIECE_BYTES_MAX, Piece};
 use crate::mutants::{self, Mutant};
 
-/// How the names of snapshots begin that moves take; eight hexadecimal digits follow.
-const OWN_PREFIX: &str = "moving-";
+/// How the names of snapshots begin that moves take; [`OWN_DIGITS`] hexadecimal digits follow. Nobody has given one such a
+/// name, whatever date it has in it.
+const OWN_PREFIX: &str = ".moving-";
+const OWN_DIGITS: usize = 16;
 
 /// After a round of no more bytes comes the last one: so much is sent within a moment, for which hosts can wait.
 const LAST_ROUND_BYTES: u64 = 32 << 20;
@@ -32,16 +35,19 @@ const ROUNDS_MAX: u32 = 12;
 /// longer than their time limits.
 const LAST_ROUND_BYTES_MAX: u64 = 1 << 30;
 
+/// How long it may have taken, at most.
+const LAST_ROUND_TIME: Duration = Duration::from_secs(30);
+
 /// Whether a snapshot of this name is one that a move has taken: nobody else can give it that.
 pub(super) fn is_of_move(name: &str) -> bool {
     let digits = name.strip_prefix(OWN_PREFIX).unwrap_or_default();
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    digits.len() == 8 && digits.bytes().all(is_digit)
+    digits.len() == OWN_DIGITS && digits.bytes().all(is_digit)
 }
 
 /// The name of a snapshot that a move is to take.
 pub(super) fn drawn_name() -> Result<String, getrandom::Error> {
-    Ok(format!("{OWN_PREFIX}{:08x}", getrandom::u32()?))
+    Ok(format!("{OWN_PREFIX}{:016x}", getrandom::u64()?))
 }
 
 /// The snapshots of a volume that move along, oldest first.
@@ -79,6 +85,8 @@ pub(super) struct Copying {
     /// Snapshots of the move that are there.
     own: Vec<String>,
     rounds: u32,
+    /// When what is being sent was begun.
+    begun: Instant,
 }
 
 /// What is to be done so that there is a next piece.
@@ -97,7 +105,15 @@ pub(super) enum Next {
 impl Copying {
     /// Of a volume that will have this size at the destination at first.
     pub(super) fn new(size_bytes: u64) -> Self {
-        Self { size_bytes, base: None, sending: None, sent: Vec::new(), own: Vec::new(), rounds: 0 }
+        Self {
+            size_bytes,
+            base: None,
+            sending: None,
+            sent: Vec::new(),
+            own: Vec::new(),
+            rounds: 0,
+            begun: Instant::now(),
+        }
     }
 
     /// The move has taken this one.
@@ -124,7 +140,7 @@ impl Copying {
                 match self.finish(array, volume, snapshot).await {
                     Some(piece) => return Ok(Next::Piece(piece)),
                     None if frozen => return Ok(Next::End),
-                    None if is_caught_up(self.rounds, bytes, volume)? => {
+                    None if is_caught_up(self.rounds, (bytes, self.begun.elapsed()), volume)? => {
                         return Ok(Next::CaughtUp);
                     }
                     None => continue,
@@ -164,6 +180,7 @@ impl Copying {
         let bytes = left.iter().map(|extent| extent.len_bytes).sum();
         self.size_bytes = snapshot.size_bytes;
         self.sending = Some(Sending { snapshot, device, left, bytes });
+        self.begun = Instant::now();
         Ok(())
     }
 
@@ -234,16 +251,20 @@ impl Copying {
     }
 }
 
-/// Whether so little is missing behind so many rounds, the last one of so many bytes, that hosts can wait for the rest.
-/// Where they write too much for that, the volume stays.
-fn is_caught_up(rounds: u32, round_bytes: u64, volume: &str) -> Result<bool, RequestError> {
-    if round_bytes < LAST_ROUND_BYTES {
+/// Whether so little is missing behind so many rounds, the last one of so many bytes and so long, that hosts can wait for
+/// the rest. Where they write too much for that, the volume stays.
+fn is_caught_up(
+    rounds: u32,
+    (round_bytes, took): (u64, Duration),
+    volume: &str,
+) -> Result<bool, RequestError> {
+    if round_bytes < LAST_ROUND_BYTES && took <= LAST_ROUND_TIME {
         return Ok(true);
     }
     if rounds < ROUNDS_MAX {
         return Ok(false);
     }
-    if round_bytes <= LAST_ROUND_BYTES_MAX {
+    if round_bytes <= LAST_ROUND_BYTES_MAX && took <= LAST_ROUND_TIME {
         return Ok(true);
     }
     Err(RequestError::Move(MoveError::NotCaughtUp {
@@ -269,21 +290,35 @@ mod tests {
     #[test]
     fn only_the_exact_name_is_one_of_a_move() {
         assert!(is_of_move(&drawn_name().expect("randomness")));
-        assert!(is_of_move("moving-0123abcd"));
-        for other in ["moving-0123ABCD", "moving-0123abc", "moving-0123abcde", "moving-", "x"] {
+        assert!(is_of_move(".moving-0123abcd0123abcd"));
+        let others = [
+            ".moving-0123ABCD0123abcd",
+            ".moving-0123abcd0123abc",
+            ".moving-0123abcd0123abcde",
+            "moving-0123abcd0123abcd",
+            "moving-20261101",
+            ".moving-",
+            "x",
+        ];
+        for other in others {
             assert!(!is_of_move(other), "{other}");
         }
     }
 
     #[test]
     fn hosts_that_write_more_than_is_sent_keep_their_volume() {
-        let caught_up = |rounds, bytes| is_caught_up(rounds, bytes, "vm");
+        let soon = Duration::from_secs(1);
+        let caught_up = |rounds, bytes| is_caught_up(rounds, (bytes, soon), "vm");
         assert!(caught_up(1, LAST_ROUND_BYTES - 1).expect("little is missing"));
         assert!(!caught_up(ROUNDS_MAX - 1, LAST_ROUND_BYTES).expect("one more is tried"));
         assert!(!caught_up(ROUNDS_MAX - 1, LAST_ROUND_BYTES_MAX + 1).expect("one more is tried"));
         assert!(caught_up(ROUNDS_MAX, LAST_ROUND_BYTES_MAX).expect("they can wait for so much"));
         let refused = caught_up(ROUNDS_MAX, LAST_ROUND_BYTES_MAX + 1).expect_err("too much");
         assert!(matches!(refused, RequestError::Move(MoveError::NotCaughtUp { .. })), "{refused}");
+        // A destination that is slow counts as hosts that are fast.
+        let long = LAST_ROUND_TIME + Duration::from_secs(1);
+        assert!(!is_caught_up(1, (1, long), "vm").expect("one more is tried"));
+        is_caught_up(ROUNDS_MAX, (1, long), "vm").expect_err("hosts would wait too long");
     }
 
     #[test]

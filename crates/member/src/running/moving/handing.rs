@@ -37,7 +37,9 @@ impl Member {
         let departure = self.departure_of(id)?;
         let departure =
             departure.ok_or_else(|| RequestError::Move(MoveError::NoSuch(id.to_string())))?;
-        if self.of_another_group(&departure.group)?.is_some() {
+        // It may have left the group, and be another member of it now.
+        let is_foreign = self.of_another_group(&departure.group)?.is_some();
+        if is_foreign || self.membership.me()? != departure.from {
             return self.decide(&departure).await;
         }
         // From here on what the store was asked for may be done late.
@@ -120,10 +122,10 @@ impl Member {
         };
         if ring::timeout(HEARD_TIME, heard).await.is_none() {
             let holder = self.membership.holder_of(&departure.name).await?;
-            let is_as_handed_over = |holder: &Holder| {
-                holder.member == departure.to && holder.moved.as_ref() == Some(id)
-            };
-            if holder.as_ref().is_some_and(is_as_handed_over) {
+            let other = |holder: Holder| holder.moved.is_some_and(|moved| moved != *id);
+            // Only another move shows that it was there: who has lost all that it had stored says nothing either, and
+            // a name that is free or another volume's is no proof.
+            if !holder.is_some_and(other) {
                 // It is asked again.
                 return Ok(());
             }
@@ -134,6 +136,7 @@ impl Member {
     /// Deletes for good what is left here of a volume that is another member's.
     pub(super) async fn let_go(&self, departure: &Departure) -> Result<(), RequestError> {
         let _turn = self.turn.take().await;
+        self.check_stands(departure)?;
         self.purge_departed(departure).await?;
         self.settings.forget_departure(departure.volume).await?;
         self.settings.forget_purged().await;
@@ -142,13 +145,17 @@ impl Member {
         Ok(())
     }
 
-    /// Whether the destination has told the others of the volume.
-    fn lists_it(&self, departure: &Departure) -> bool {
+    /// Whether the destination has told the others of the volume: by what hosts know it by, or in its recycle bin.
+    pub(super) fn lists_it(&self, departure: &Departure) -> bool {
         let Ok(roll) = self.membership.roll_now() else { return false };
         let Some(inventory) = roll.inventories.get(&departure.to) else { return false };
+        let all = self.array.volumes();
+        let here = all.into_iter().find(|volume| volume.id == departure.volume);
+        let serial = here.map(|volume| self.serving.names().volume_serial(&volume));
+        let has_serial = |other: &String| serial.as_ref().is_some_and(|own| own == other);
         let is_it = |iqn: &String| departure.iqns.iter().any(|own| own.eq_ignore_ascii_case(iqn));
         let name = folded(&departure.name);
-        inventory.volumes.iter().any(|volume| is_it(&volume.iqn))
+        inventory.volumes.iter().any(|volume| is_it(&volume.iqn) || has_serial(&volume.serial))
             || inventory.deleted.iter().any(|deleted| folded(deleted) == name)
     }
 

@@ -69,6 +69,10 @@ pub(super) struct Source {
     pub(super) turn: Turn,
     step: Cell<Step>,
     copying: RefCell<Option<Copying>>,
+    /// How often a piece of it was asked for.
+    pub(super) pieces: Cell<u64>,
+    /// What was free on its level when it began.
+    pub(super) free_bytes: u64,
 }
 
 impl Source {
@@ -137,6 +141,8 @@ impl Member {
             turn: Turn::default(),
             step: Cell::new(Step::Copying),
             copying: RefCell::new(Some(Copying::new(passport.size_bytes))),
+            pieces: Cell::new(0),
+            free_bytes: self.room_of(passport.level).0,
         };
         self.moving.sources.borrow_mut().insert(id.clone(), Rc::new(source));
         // The others hear that it has a part in a move.
@@ -244,8 +250,11 @@ impl Member {
             Step::Sent => return Ok(Piece::End),
             _ => source.check_step(&[Step::Copying, Step::Frozen])?,
         }
-        self.volume_of(&source)?;
+        let volume = self.volume_of(&source)?;
         let frozen = source.step() == Step::Frozen;
+        if !frozen {
+            self.check_room_to_go_on(&source, volume.raid)?;
+        }
         // Nobody else has it: what is asked comes one after the other.
         let taken = source.copying.take();
         let mut copying = taken.ok_or_else(|| source.changed("it was cut off"))?;

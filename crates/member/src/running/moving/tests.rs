@@ -303,7 +303,7 @@ fn what_must_stay_is_refused_before_anything_is_changed() {
     says(begin("vm", Some("left"), None), "is on that member already");
     says(begin("vm", Some("none"), None), "no member 'none'");
     says(begin("vm", None, Some("none")), "no pool 'none'");
-    let name = Some("moving-0123abcd".to_owned());
+    let name = Some(".moving-0123abcd0123abcd".to_owned());
     let named = SnapshotRequest::Create { volumes: vec!["vm".to_owned()], name };
     let refusal = left.ask(Request::Snapshot(named)).unwrap_err().to_string();
     assert!(refusal.contains("which a move takes"), "{refusal}");
@@ -369,7 +369,9 @@ fn a_name_is_not_given_to_a_member_that_was_removed_behind_the_freeze() {
     copy.take(&left, &id);
     seal(&left, &id);
     right.stop();
-    let remove = || Request::Group(GroupRequest::Remove { member: "right".to_owned() });
+    let remove = || {
+        Request::Group(GroupRequest::Remove { member: "right".to_owned(), despite_moves: false })
+    };
     let mut refusals = Vec::new();
     wait_until("it is away, and removed", || match left.ask(remove()) {
         Ok(_) => true,

@@ -11,6 +11,7 @@ use group::ownership::MemberId;
 use group::settings::{Departure, Stage};
 
 use super::super::{Member, MoveError, RequestError};
+use crate::events::{Event, Kind, ObjectKind};
 use crate::move_request::{Transit, TransitState, Way};
 
 impl Member {
@@ -30,7 +31,8 @@ impl Member {
             all.push(Transit { id, name, way: Way::Leaves, other, state, why });
         }
         for arrival in self.settings.arrivals() {
-            let (state, why) = stands(self.of_another_group(&arrival.group));
+            let (state, why) = stands(self.why_undecided_arrival(&arrival).await);
+            let why = why.or_else(|| self.moving.arriving().fault_of(&arrival.id));
             let other = self.member_of_move(&arrival.group, arrival.from);
             let (id, name) = (arrival.id, arrival.name);
             all.push(Transit { id, name, way: Way::Arrives, other, state, why });
@@ -45,34 +47,75 @@ impl Member {
             if is_driven || self.why_undecided(&departure).await?.is_none() {
                 return Err(RequestError::Move(MoveError::GroupDecides(departure.name)));
             }
-            return match keep {
-                true => self.keep_departed(&departure).await,
-                false => self.let_go(&departure).await,
-            };
+            match keep {
+                true => self.keep_departed(&departure).await?,
+                false => self.let_go(&departure).await?,
+            }
+            self.tell_settled(&departure.name, keep);
+            return Ok(());
         }
         let arrival = self
             .arrival(id)?
             .ok_or_else(|| RequestError::Move(MoveError::NoSuch(id.to_string())))?;
-        if self.of_another_group(&arrival.group)?.is_none() {
+        if self.why_undecided_arrival(&arrival).await?.is_none() {
             return Err(RequestError::Move(MoveError::GroupDecides(arrival.name)));
         }
         match keep {
-            true => self.take_over(&arrival).await.map(drop),
-            false => self.discard_prepared(&arrival).await.map(drop),
+            true => {
+                self.take_name_to_keep(&arrival.name).await?;
+                self.take_over(&arrival).await?;
+            }
+            false => {
+                self.discard_prepared(&arrival).await?;
+            }
         }
+        self.tell_settled(&arrival.name, keep);
+        Ok(())
+    }
+
+    fn tell_settled(&self, name: &str, keep: bool) {
+        let text = match keep {
+            true => format!("an operator has settled the move of '{name}': it is this member's"),
+            false => {
+                format!("an operator has settled the move of '{name}': what was here is deleted")
+            }
+        };
+        let about = (Kind::VolumeMoveSettled, ObjectKind::Volume);
+        self.events.tell(Event::about(about.0, about.1, name, text));
     }
 
     /// The volume of a departure is served here again.
     async fn keep_departed(&self, departure: &Departure) -> Result<(), RequestError> {
-        if departure.stage == Stage::Gone {
-            // That was undone when it was handed over, and whoever keeps it wants it served.
+        self.take_name_to_keep(&departure.name).await?;
+        {
             let _turn = self.turn.take().await;
-            self.array.set_volume_online(&departure.name, true).await?;
+            self.check_stands(departure)?;
+            if departure.stage == Stage::Gone {
+                // That was undone when it was handed over, and whoever keeps it wants it served.
+                self.array.set_volume_online(&departure.name, true).await?;
+            }
+            self.settings.forget_departure(departure.volume).await?;
         }
-        self.settings.forget_departure(departure.volume).await?;
         self.stays(&departure.id).await;
         self.membership.look_at_names();
         Ok(())
+    }
+
+    /// Has the group say, if this member is in one, that the volume is here: before it is served. Another member may
+    /// adopt what the move has given it until then, and has the name if it has.
+    async fn take_name_to_keep(&self, name: &str) -> Result<(), RequestError> {
+        if self.membership.group_id()?.is_some() {
+            self.membership.take_name(name).await?;
+        }
+        Ok(())
+    }
+
+    /// Refuses where something else was done about it while the turn was waited for. For who has that.
+    pub(super) fn check_stands(&self, departure: &Departure) -> Result<(), RequestError> {
+        match self.departure_of(&departure.id)?.as_ref() == Some(departure) {
+            true => Ok(()),
+            false => Err(MoveError::NoSuch(departure.id.to_string()).into()),
+        }
     }
 
     /// Why only an operator ends this departure, which nobody drives; `None` where the group does.
@@ -93,10 +136,29 @@ impl Member {
                     None => "its name is no volume's any more".to_owned(),
                 })
             }
-            Stage::Gone if self.membership.is_member(departure.to).await? => None,
-            Stage::Gone => {
-                Some("it was given to a member that was removed from the group since".to_owned())
+            Stage::Gone if self.lists_it(departure) => None,
+            Stage::Gone => self.why_not_there(departure).await?,
+        })
+    }
+
+    /// Why nobody can say that a volume is where it was handed over to, which has not told of it: the one may be no member
+    /// any more, or have lost all that it had stored. `None` where it may say so yet, or has passed it on.
+    async fn why_not_there(&self, departure: &Departure) -> Result<Option<String>, RequestError> {
+        let is_member = self.membership.is_member(departure.to).await?;
+        let holder = self.membership.holder_of(&departure.name).await?;
+        let Some(holder) = holder else {
+            return Ok(Some("its name is no volume's any more".to_owned()));
+        };
+        let (member, is_given) =
+            (self.member_name(holder.member), holder.moved.as_ref() == Some(&departure.id));
+        Ok(match is_member {
+            // By another move.
+            _ if !is_given && holder.moved.is_some() => None,
+            true if holder.member == departure.to => None,
+            _ if self.membership.is_member(holder.member).await? => {
+                Some(format!("its name is that of a volume of member '{member}' now"))
             }
+            _ => Some("it was given to a member that was removed from the group since".to_owned()),
         })
     }
 

@@ -240,7 +240,7 @@ fn get(path: &str) -> Asked {
 
 /// What is asked for by `DELETE /v1/members/NAME`.
 fn removal(name: &str) -> Request {
-    Request::Group(GroupRequest::Remove { member: name.to_owned() })
+    Request::Group(GroupRequest::Remove { member: name.to_owned(), despite_moves: false })
 }
 
 /// The body of an answer.
