@@ -94,6 +94,8 @@ pub(crate) struct Serving {
     named_at: Cell<Option<u64>>,
     /// The targets that others serve, where they can be reached.
     elsewhere: RefCell<BTreeSet<String>>,
+    /// Nothing was heard yet of what other members have, in a group.
+    awaits_group: Cell<bool>,
     settings: Rc<MemberSettings>,
     /// By target.
     served: Mutex<BTreeMap<String, Served>>,
@@ -125,6 +127,7 @@ impl Serving {
             names: RefCell::new(Rc::new(names)),
             named_at: Cell::default(),
             elsewhere: RefCell::default(),
+            awaits_group: Cell::default(),
             settings,
             served: Mutex::default(),
             refused: RefCell::default(),
@@ -180,11 +183,31 @@ impl Serving {
         let reached = reached.map(|(iqn, _)| iqn.clone()).collect();
         self.targets.set_elsewhere(targets);
         self.elsewhere.replace(reached);
+        if self.awaits_group.replace(false) {
+            self.say_whether_incomplete();
+        }
         if !self.settings.departures().is_empty() {
             // Hosts of what another member has now are sent there, and what is offline here is not looked for.
             let known = self.known();
             self.targets.retain_names(|iqn| known.contains_key(iqn));
         }
+    }
+
+    /// A target that is unknown here may be another member's until something is heard of these: hosts that ask for one are
+    /// to come back, and not to hear that there is none.
+    pub(crate) fn await_group(&self) {
+        self.awaits_group.set(true);
+        self.say_whether_incomplete();
+    }
+
+    fn say_whether_incomplete(&self) {
+        let is_incomplete = self.settings.fault().is_some() || self.awaits_group.get();
+        self.targets.set_incomplete(is_incomplete);
+    }
+
+    /// Whether hosts that ask here for this target are sent to another member.
+    pub(crate) fn is_elsewhere(&self, iqn: &str) -> bool {
+        self.elsewhere.borrow().contains(iqn)
     }
 
     /// The number of the portal group that hosts know this member by; 0 before it is set.
@@ -420,7 +443,7 @@ impl Serving {
         }
         self.close_to_hosts(&known).await;
         // How names begin is one of the settings. Those that are there have their names by now.
-        self.targets.set_incomplete(self.settings.fault().is_some());
+        self.say_whether_incomplete();
         self.tell_settled();
     }
 

@@ -65,7 +65,7 @@ fn of_move(error: &MoveError) -> Code {
     match error {
         MoveError::Nowhere { why, .. } => of_placement(why),
         MoveError::BadPiece(_) => Code::BadRequest,
-        MoveError::NoRoomToGoOn { .. } => Code::NoSpace,
+        MoveError::NoRoomToGoOn { .. } | MoveError::NoRoom { .. } => Code::NoSpace,
         MoveError::TooMany { .. } => Code::TooBusy,
         MoveError::Leaving { .. }
         | MoveError::Here(_)
@@ -86,7 +86,9 @@ fn of_move(error: &MoveError) -> Code {
         MoveError::MovesAlready { .. }
         | MoveError::Scheduled { .. }
         | MoveError::SnapshotServed { .. } => Code::InUse,
-        MoveError::NameThere { .. } | MoveError::NameOfMove(_) => Code::NameTaken,
+        MoveError::NameThere { .. } | MoveError::NameToKeep { .. } | MoveError::NameOfMove(_) => {
+            Code::NameTaken
+        }
         MoveError::Away { .. }
         | MoveError::Lost(_)
         | MoveError::Unsure { .. }

@@ -98,7 +98,7 @@ fn vacate_by(
     }
     let count = units::count(volumes.len(), "volume");
     let question = format!(
-        "Move {count} of member '{name}' to other members? The hosts of each lose their sessions for some seconds"
+        "Move {count} of member '{name}' to other members? The hosts of each lose their sessions for some seconds."
     );
     confirm(confirmed, &question)?;
     let to = Where { member: None, pool };

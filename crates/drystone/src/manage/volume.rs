@@ -253,7 +253,7 @@ fn list(volumes: &[Volume]) -> String {
             units::bytes(volume.size_bytes),
             units::bytes(volume.used_bytes),
             volume.raid.to_string(),
-            state(volume.state).to_owned(),
+            seen_state(volume).to_owned(),
             volume.sessions.to_string(),
             volume.snapshots.to_string(),
             volume.iqn.clone(),
@@ -261,6 +261,15 @@ fn list(volumes: &[Volume]) -> String {
         (volume.member.clone(), cells)
     };
     table_of_members(columns, volumes.iter().map(row))
+}
+
+/// How hosts find it: one that is online may be served to nobody all the same, as one that is being handed over.
+fn seen_state(volume: &Volume) -> &'static str {
+    let is_up = matches!(volume.state, VolumeState::Online | VolumeState::Degraded);
+    match is_up && volume.not_served.is_some() {
+        true => "not served",
+        false => state(volume.state),
+    }
 }
 
 /// The word for a state.

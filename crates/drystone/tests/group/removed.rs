@@ -1,5 +1,4 @@
-//! Members that have a part in a move, and are to be removed: while they are there that waits, and where they are away
-//! one copy of the volume is served in the end.
+//! A source that is removed while it hands over: one copy of the volume is served in the end.
 
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
@@ -8,49 +7,10 @@ use crate::busy::{Bed, VOLUME, roomy_sites};
 use crate::common::member::Member;
 use crate::host::Host;
 use crate::load::verify;
-use crate::moving::slowly;
 use crate::settling::{hand_over_without_an_end, parts};
 use crate::sites::{
     PATIENCE, Site, asked, await_alone, await_states, listed, run_slowly, wait_for,
 };
-
-/// The destination is stopped, so that the move is still there when that is asked for. It is waited for with a question
-/// that is refused in any case: the group has more than one member.
-#[test]
-fn a_member_with_a_part_in_a_move_is_not_removed_while_it_is_there() {
-    let sites = roomy_sites();
-    let mut bed = Bed::make(&sites);
-    let Bed { members, now, .. } = &mut bed;
-    let [a, b, c] = &members[..] else { panic!("three members") };
-    let iqn = a.iqn(VOLUME);
-    let begun = a.json(&["volume", "move", VOLUME, "--to", "b", "--no-wait"]);
-    b.signal(Signal::STOP);
-    let ended = wait_for("the group has heard of the move", PATIENCE, || {
-        let said = a.refused(&["group", "delete", "--yes"]);
-        if said.contains("has a part in moving") { Ok(said) } else { Err(said) }
-    });
-    let removed = c.refused(&["member", "remove", "a", "--yes"]);
-    b.signal(Signal::CONT);
-    for said in [&ended, &removed] {
-        for part in ["'a' has a part in moving", VOLUME, "cancel"] {
-            assert!(said.contains(part), "{said}");
-        }
-    }
-    let id = begun["id"].as_str().expect("a run has a name");
-    let ended = c.json(&["run", "cancel", id, "--on", "a"]);
-    assert_eq!(ended["state"], "cancelled", "{ended}");
-    await_states(c, &[("a", "present"), ("b", "present"), ("c", "present")], PATIENCE);
-
-    wait_for("it may go when the move has ended", PATIENCE, || {
-        match slowly(c, &["member", "remove", "a", "--yes"]) {
-            (0, ..) => Ok(()),
-            (_, _, said) => Err(said),
-        }
-    });
-    await_alone(a);
-    let mut host = Host::log_in(a.portal(), &iqn, 1, &[0]).expect("hosts keep it there");
-    verify(&mut host, 0, now).expect("all is there that was acknowledged");
-}
 
 /// The source has gone for good while nobody had the volume: it is killed behind the freeze, and the store stands still
 /// so that it is not known whether it was asked in time to give the volume away.

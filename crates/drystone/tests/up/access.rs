@@ -146,7 +146,10 @@ fn settings_come_along_with_the_disks_and_nobody_sees_where_they_are() {
         &["volume", "rename", "disk", ".drystone-settings"],
     ] {
         let said = member.refused(hidden);
-        assert!(said.contains("is the name of the volume that the settings"), "{said}");
+        assert!(
+            said.contains("is the name of a volume that the member keeps for itself"),
+            "{said}"
+        );
     }
     let names = |member: &Member<'_>| {
         let list = member.json(&["volume", "list"]);

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use group::access::Object;
-use group::membership::{Inventory, ListedVolume, Roll, Shown};
+use group::membership::{Inventory, ListedVolume, Roll, Shown, folded};
 use group::ownership::MemberId;
 use group::settings::{Departure, Stage};
 
@@ -118,6 +118,16 @@ pub(super) fn listed_twice(roll: &Roll) -> Twice {
         (online != 1 || !is_one).then(|| (iqn, [name(*one), name(*other)]))
     });
     twice.collect()
+}
+
+/// Whether a target is that of a volume that moves, as one of the members says that list it: both may for a moment, before
+/// all have heard of the hand-over.
+pub(super) fn is_on_its_way(roll: &Roll, iqn: &str) -> bool {
+    roll.inventories.values().any(|inventory| {
+        let mut volumes = inventory.volumes.iter().filter(|it| normalised(&it.iqn) == iqn);
+        volumes
+            .any(|it| inventory.moves.iter().any(|part| folded(&part.volume) == folded(&it.name)))
+    })
 }
 
 /// What the others serve. A target that two members list is nowhere: hosts are to ask again later. So is one that a

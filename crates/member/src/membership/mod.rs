@@ -56,7 +56,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use group::cluster::STOP_TIME;
-use group::membership::Inventory;
+use group::membership::{Inventory, Roll};
 use ring::wait::{Bell, Turn};
 
 use crate::events::{Event, EventLog, Kind, ObjectKind};
@@ -248,7 +248,12 @@ impl InGroup {
         let map = joined.and_then(|joined| {
             let me = joined.me();
             let twice = joined.with_roll(inventory::listed_twice).unwrap_or_default();
-            self.tell_twice(&joined.group_name(), &twice);
+            let to_be_told = |roll: &Roll| {
+                let all = twice.iter().filter(|(iqn, _)| !inventory::is_on_its_way(roll, iqn));
+                all.map(|(iqn, members)| (iqn.clone(), members.clone())).collect()
+            };
+            let told: Twice = joined.with_roll(to_be_told).unwrap_or_default();
+            self.tell_twice(&joined.group_name(), &told);
             joined.with_roll(|roll| inventory::elsewhere(roll, me, &twice))
         });
         Some(map.unwrap_or_default())

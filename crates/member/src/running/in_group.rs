@@ -71,6 +71,13 @@ impl Member {
         Ok(self.membership.answer(request).await?)
     }
 
+    /// Whoever asks for what is not here waits until the others were heard of, if the member is in a group.
+    pub(crate) fn await_group(&self) {
+        if matches!(self.membership.group_id(), Ok(Some(_))) {
+            self.serving.await_group();
+        }
+    }
+
     /// Takes part in the group, if the member is in one.
     pub(crate) fn start_in_group(&self) {
         let (array, settings) = (self.array.clone(), self.settings.clone());

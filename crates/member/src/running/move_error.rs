@@ -140,6 +140,29 @@ pub enum MoveError {
         /// What hosts wrote during the last round.
         missing_bytes: u64,
     },
+    /// The destination has no room for it.
+    #[error(
+        "'{name}' needs {asked_mib} MiB with its snapshots and what else comes there, and {free_mib} MiB are free for it: make \
+         room there, or name another member"
+    )]
+    NoRoom {
+        /// The volume.
+        name: String,
+        /// What is free for it.
+        free_mib: u64,
+        /// What is needed.
+        asked_mib: u64,
+    },
+    /// An operator wants to keep it, and its name is another volume's.
+    #[error(
+        "'{name}' cannot be kept, as the member '{member}' has a volume of that name: rename that one first"
+    )]
+    NameToKeep {
+        /// The volume.
+        name: String,
+        /// Who has the name.
+        member: String,
+    },
     /// The snapshots of the move take up what is free.
     #[error(
         "'{name}' stays where it is, as what hosts write over while it moves would fill the array, which has {free_bytes} bytes \

@@ -123,7 +123,7 @@ impl Member {
             // Never that it is unknown: the source would delete what it has.
             return Err(RequestError::Move(MoveError::ArrivalMissing(arrival.name.clone())));
         };
-        if is_hidden_name(&volume.name) {
+        if volume.name != arrival.name {
             self.array.rename_volume(&volume.name, &arrival.name).await?;
         }
         if arrival.online {

@@ -116,7 +116,9 @@ impl Member {
             }));
         }
         let heard = async {
-            while !self.lists_it(&departure) {
+            // Hosts that ask here are to be sent there, and not to hear that there is no such target.
+            let is_known = |iqn: &String| self.serving.is_elsewhere(&iqn.to_ascii_lowercase());
+            while !self.lists_it(&departure) || !departure.iqns.iter().all(is_known) {
                 ring::sleep(HEARD_PAUSE).await;
             }
         };

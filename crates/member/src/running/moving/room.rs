@@ -1,7 +1,7 @@
 //! Whether there is room for a move: at its destination for the volume, at its source for what its hosts write over
 //! meanwhile, and at both for the volumes that stay there.
 
-use array::{ArrayError, Level};
+use array::Level;
 
 use super::super::{Member, MoveError, RequestError};
 use super::arrival::Incoming;
@@ -53,16 +53,23 @@ impl Member {
         let thick_bytes = if passport.thick { passport.size_bytes } else { 0 };
         let awaited_bytes = self.moving.arriving().awaited_bytes(passport.level);
         let asked_bytes = passport.needs_bytes.max(thick_bytes).saturating_add(awaited_bytes);
-        self.check_room_of_hosts(passport.level, asked_bytes)
+        self.check_room_of_hosts(&passport.name, passport.level, asked_bytes)
     }
 
     /// Refuses to take so much that what is here already has no room left to grow: the source has room for the volume, and
     /// hosts of other volumes must not find the array full because one has come.
-    fn check_room_of_hosts(&self, level: Level, asked_bytes: u64) -> Result<(), RequestError> {
+    fn check_room_of_hosts(
+        &self,
+        name: &str,
+        level: Level,
+        asked_bytes: u64,
+    ) -> Result<(), RequestError> {
         let (free_bytes, all_bytes) = self.room_of(level);
         let free_bytes = free_bytes.saturating_sub(all_bytes / RESERVE_PART);
         if asked_bytes > free_bytes {
-            return Err(ArrayError::NoSpace { free_bytes, asked_bytes }.into());
+            let (name, in_mib) = (name.to_owned(), |bytes: u64| bytes.div_ceil(1 << 20));
+            let (free_mib, asked_mib) = (free_bytes >> 20, in_mib(asked_bytes));
+            return Err(MoveError::NoRoom { name, free_mib, asked_mib }.into());
         }
         Ok(())
     }
@@ -79,7 +86,8 @@ impl Member {
         if incoming.passport.thick || came / ROOM_STEP_BYTES == now / ROOM_STEP_BYTES {
             return Ok(());
         }
-        self.check_room_of_hosts(incoming.passport.level, len as u64)
+        let Passport { name, level, .. } = &incoming.passport;
+        self.check_room_of_hosts(name, *level, len as u64)
     }
 }
 

@@ -414,3 +414,29 @@ fn a_volume_that_is_taken_offline_while_it_is_copied_arrives_offline() {
     right.stop();
     left.stop();
 }
+
+/// Whose a volume is its other member could not find out then.
+#[test]
+fn a_member_with_a_part_in_a_move_is_not_removed_unless_that_is_said() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let [left, right] = pair(dir.path(), [146, 147]);
+    let leaving = begun(&left, "vm");
+    wait_until("the group has heard of the move", || {
+        right.with(async |member| {
+            let roll = member.membership.roll_now().expect("it is in a group");
+            roll.inventories.values().any(|inventory| !inventory.moves.is_empty())
+        })
+    });
+    let remove = |despite_moves| {
+        let member = "left".to_owned();
+        right.ask(Request::Group(GroupRequest::Remove { member, despite_moves }))
+    };
+    let refused = remove(false).expect_err("it is refused").to_string();
+    assert!(refused.starts_with("'left' has a part in moving vm: wait until"), "{refused}");
+    assert_eq!(remove(true).expect("it is done"), Answer::Done);
+    // Nobody drives it, and it had not begun to leave: it stays.
+    done(&left, MoveRequest::GiveUp { id: leaving.id });
+    assert!(is_served(&left));
+    left.stop();
+    right.stop();
+}

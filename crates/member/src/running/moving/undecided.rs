@@ -5,14 +5,20 @@
 //! it has the volume. What is stored of the move keeps the volume from everybody then, until an operator says which of
 //! the copies counts. As long as the group can decide, nobody else may.
 
+use std::time::{Duration, Instant};
+
 use group::handover::{SourceStep, decide_at_source};
-use group::membership::{GroupId, ListedMove, MoveId};
+use group::membership::{GroupId, ListedMove, MembershipError, MoveId};
 use group::ownership::MemberId;
 use group::settings::{Departure, Stage};
 
 use super::super::{Member, MoveError, RequestError};
 use crate::events::{Event, Kind, ObjectKind};
+use crate::membership::GroupError;
 use crate::move_request::{Transit, TransitState, Way};
+
+/// How long the store is waited for by who looks: what is stored here is to be seen while it is silent.
+const STORE_TIME: Duration = Duration::from_secs(3);
 
 impl Member {
     /// What is stored here of volumes that move, and how each stands.
@@ -20,18 +26,19 @@ impl Member {
         // While they cannot be read it is not known which there are.
         self.settings.state()?;
         let mut all = Vec::new();
+        let end = Instant::now() + STORE_TIME;
         for departure in self.settings.departures() {
             let is_driven = self.moving.source(&departure.id).is_ok();
             let (state, why) = match is_driven {
                 true => (TransitState::UnderWay, None),
-                false => stands(self.why_undecided(&departure).await),
+                false => stands(until(end, self.why_undecided(&departure)).await),
             };
             let other = self.member_of_move(&departure.group, departure.to);
             let (id, name) = (departure.id, departure.name);
             all.push(Transit { id, name, way: Way::Leaves, other, state, why });
         }
         for arrival in self.settings.arrivals() {
-            let (state, why) = stands(self.why_undecided_arrival(&arrival).await);
+            let (state, why) = stands(until(end, self.why_undecided_arrival(&arrival)).await);
             let why = why.or_else(|| self.moving.arriving().fault_of(&arrival.id));
             let other = self.member_of_move(&arrival.group, arrival.from);
             let (id, name) = (arrival.id, arrival.name);
@@ -104,10 +111,15 @@ impl Member {
     /// Has the group say, if this member is in one, that the volume is here: before it is served. Another member may
     /// adopt what the move has given it until then, and has the name if it has.
     async fn take_name_to_keep(&self, name: &str) -> Result<(), RequestError> {
-        if self.membership.group_id()?.is_some() {
-            self.membership.take_name(name).await?;
+        if self.membership.group_id()?.is_none() {
+            return Ok(());
         }
-        Ok(())
+        match self.membership.take_name(name).await {
+            Err(GroupError::Membership(MembershipError::VolumeNameTaken {
+                member_name, ..
+            })) => Err(MoveError::NameToKeep { name: name.to_owned(), member: member_name }.into()),
+            taken => Ok(taken?),
+        }
     }
 
     /// Refuses where something else was done about it while the turn was waited for. For who has that.
@@ -188,7 +200,7 @@ impl Member {
     fn member_of_move(&self, group: &GroupId, member: MemberId) -> String {
         match self.of_another_group(group) {
             Ok(None) => self.member_name(member),
-            _ => member.0.to_string(),
+            _ => format!("member {} of another group", member.0),
         }
     }
 
@@ -205,6 +217,16 @@ impl Member {
         }
         all
     }
+}
+
+/// What the store of the group says, or that it has not said it until then.
+async fn until(
+    end: Instant,
+    asked: impl Future<Output = Result<Option<String>, RequestError>>,
+) -> Result<Option<String>, RequestError> {
+    let slow = || GroupError::StoreSlow { seconds: STORE_TIME.as_secs() };
+    let answer = ring::timeout(end.saturating_duration_since(Instant::now()), asked).await;
+    answer.unwrap_or_else(|| Err(slow().into()))
 }
 
 fn stands(why: Result<Option<String>, RequestError>) -> (TransitState, Option<String>) {

@@ -253,7 +253,7 @@ fn a_volume_that_cannot_be_here_is_refused_before_anything_is_made() {
         }
         let large = Passport { needs_bytes: 1 << 40, ..passport(1, NAME) };
         let refused = member.make_hidden(large, group()).await;
-        let is_refused = matches!(refused, Err(RequestError::Array(ArrayError::NoSpace { .. })));
+        let is_refused = matches!(refused, Err(RequestError::Move(MoveError::NoRoom { .. })));
         assert!(is_refused, "{refused:?}");
         let parities = Passport { level: Level::Raid6, ..passport(1, NAME) };
         let refused = member.make_hidden(parities, group()).await;
@@ -460,6 +460,39 @@ fn the_name_of_a_volume_that_has_arrived_is_for_that_alone() {
         assert!(claim("vm-2").await.is_ok());
         member.discard_prepared(&arrival).await.expect("the source keeps it");
         assert!(claim(NAME).await.is_ok());
+    });
+    rig.stop();
+}
+
+/// Power fails behind the name and before the record is gone, and an operator throws it away then.
+#[test]
+fn a_volume_whose_adoption_was_cut_off_is_thrown_away_under_whatever_name() {
+    let home = tempfile::tempdir().expect("a directory");
+    let rig = Rig::start(home.path(), &home.path().join("data"));
+    rig.with(async |member: Rc<Member>| {
+        let arrival = prepared(&member, 1, NAME).await;
+        member.array().rename_volume(&hidden_name(&arrival.id), NAME).await.expect("it is free");
+        member.array().set_volume_online(NAME, true).await.expect("it is there");
+        member.discard_prepared(&arrival).await.expect("it is thrown away");
+        assert_eq!((names(&member), record(&member, 1)), (Vec::new(), None));
+    });
+    rig.stop();
+}
+
+/// What was stored of it is gone, and it may be all that there is.
+#[test]
+fn what_has_come_is_for_operators_to_see_when_all_that_was_set_is_thrown_away() {
+    let home = tempfile::tempdir().expect("a directory");
+    let rig = Rig::start(home.path(), &home.path().join("data"));
+    rig.with(async |member: Rc<Member>| {
+        let arrival = prepared(&member, 1, NAME).await;
+        member.settings().forget_arrival(&arrival.id).await.expect("it is gone");
+        member.keep_cut_off().await;
+        member.discard_cut_off().await;
+        let name = hidden_name(&arrival.id).trim_start_matches('.').to_owned();
+        assert_eq!(names(&member), std::slice::from_ref(&name));
+        let state = member.array().volume(&name).expect("it is there").state;
+        assert_eq!(state, VolumeState::Offline, "nobody is given it unasked");
     });
     rig.stop();
 }
