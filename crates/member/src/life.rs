@@ -277,7 +277,6 @@ async fn begin(
     let start = (gives_up_settings, given);
     let settings =
         MemberSettings::open(array.clone(), data, start, (published, units), heard).await;
-    let were_given_up = settings.were_given_up();
     let settings = Rc::new(settings);
     let serving = Serving::new(array.clone(), targets, names, settings.clone(), events.clone());
     let known = (
@@ -292,14 +291,8 @@ async fn begin(
     let member = Rc::new(Member::new(array, serving, (settings, unlisted), known, rest));
     member.take_identity().await;
     member.await_group();
-    // Before anything is served.
-    if were_given_up {
-        member.keep_cut_off().await;
-    }
     member.settle().await;
-    if !were_given_up {
-        member.discard_cut_off().await;
-    }
+    member.discard_cut_off().await;
     schedules::adopt(&member).await;
     member.look_at_places().await;
     HERE.set(Some(member));

@@ -200,6 +200,11 @@ impl Serving {
         self.say_whether_incomplete();
     }
 
+    /// Whether that is waited for.
+    pub(crate) fn awaits_group(&self) -> bool {
+        self.awaits_group.get()
+    }
+
     fn say_whether_incomplete(&self) {
         let is_incomplete = self.settings.fault().is_some() || self.awaits_group.get();
         self.targets.set_incomplete(is_incomplete);

@@ -250,6 +250,9 @@ impl Member {
         }
         if let Some(elsewhere) = self.membership.elsewhere(&mut looked.mark) {
             self.serving.set_elsewhere(self.told_of(elsewhere, by.1));
+        } else if self.serving.awaits_group() && matches!(self.membership.group_id(), Ok(None)) {
+            // It has heard that it is in none, and never of the others.
+            self.serving.set_elsewhere(BTreeMap::new());
         }
     }
 

@@ -21,10 +21,23 @@ pub(crate) const ARRIVING: &str = ".arriving-";
 /// So many digits.
 pub(crate) const ARRIVING_DIGITS: usize = 16;
 
+/// How the names of snapshots begin that moves take; as many digits follow. Nobody has given one such a name, whatever
+/// date it has in it.
+pub(crate) const OF_MOVE: &str = ".moving-";
+
 /// Whether this is the name of a volume that arrives.
 pub(crate) fn is_hidden_name(name: &str) -> bool {
+    has_digits(name, ARRIVING)
+}
+
+/// Whether a snapshot of this name is one that a move has taken: nobody else can give it that.
+pub(crate) fn is_of_move(name: &str) -> bool {
+    has_digits(name, OF_MOVE)
+}
+
+fn has_digits(name: &str, prefix: &str) -> bool {
     let is_digit = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
-    name.strip_prefix(ARRIVING)
+    name.strip_prefix(prefix)
         .is_some_and(|digits| digits.len() == ARRIVING_DIGITS && digits.bytes().all(is_digit))
 }
 

@@ -18,6 +18,7 @@ mod of_group;
 mod opened;
 mod room;
 mod saving;
+mod showing;
 mod thread;
 mod units;
 mod withheld;
@@ -101,8 +102,6 @@ pub(crate) struct MemberSettings {
     key: KeyWatch,
     /// The key of secrets is there, or it was tried to make it.
     is_key_ready: Cell<bool>,
-    /// They could not be read at the start, and were thrown away.
-    were_given_up: Cell<bool>,
     /// It was told that they cannot be read, and not yet that they can be again.
     is_fault_told: Cell<bool>,
     /// How often they were read, or could not be.
@@ -161,7 +160,6 @@ impl MemberSettings {
             events,
             key: KeyWatch::default(),
             is_key_ready: Cell::default(),
-            were_given_up: Cell::default(),
             is_fault_told: Cell::default(),
             changes: Cell::default(),
             changed: Bell::default(),
@@ -197,14 +195,18 @@ impl MemberSettings {
     /// Throws settings away that cannot be read, for good.
     async fn give_up_unreadable(&self) {
         let Some(why) = self.fault() else { return };
-        match hidden::give_up(&self.array).await {
+        // First what only they say: cut off in between, it is done again.
+        let given_up = match self.show_what_moves().await {
+            Ok(()) => hidden::give_up(&self.array).await,
+            Err(error) => Err(error.to_string()),
+        };
+        match given_up {
             Ok(()) => {
                 self.tell(
                     Kind::SettingsGivenUp,
                     &format!("{why}: they are given up, as was asked"),
                 );
                 drop(self.turn_to(Kept::Nothing));
-                self.were_given_up.set(true);
                 self.published.logins.replace(Some(Logins::default()));
                 self.published.destinations.replace(Destinations::new(), BTreeSet::new());
                 self.units.replace(Ok(BTreeMap::new()));
@@ -213,11 +215,6 @@ impl MemberSettings {
             Err(error) => self
                 .tell(Kind::SettingsNotGivenUp, &format!("the settings are not given up: {error}")),
         }
-    }
-
-    /// Whether they could not be read at the start, and were thrown away, as was asked.
-    pub(crate) fn were_given_up(&self) -> bool {
-        self.were_given_up.get()
     }
 
     /// How a store is opened by now.

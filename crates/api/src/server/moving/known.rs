@@ -45,11 +45,11 @@ pub(super) struct Coming {
 }
 
 /// A volume that has no hosts, as its move waits.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Waiting {
     since: Instant,
-    /// What was told of it.
-    told: Option<TransitState>,
+    /// Whether it was told that it waits, and that it is undecided: where the store answers now and then it is either.
+    told: [bool; 2],
 }
 
 /// Since when it is known that a volume is to come.
@@ -118,14 +118,13 @@ impl Moves {
         let ids: BTreeSet<&String> = now.iter().filter(waits).map(|it| &it.id).collect();
         all.waiting.retain(|id, _| ids.contains(id));
         let mut is_to_be_told = |transit: &Transit| {
-            let new = Waiting { since: Instant::now(), told: None };
+            let new = Waiting { since: Instant::now(), told: [false; 2] };
             let known = all.waiting.entry(transit.id.clone()).or_insert(new);
             let is_long = known.since.elapsed() >= LONG;
-            let is_news = known.told != Some(transit.state);
-            let is_it = is_news && (is_long || transit.state == TransitState::Undecided);
-            if is_it {
-                known.told = Some(transit.state);
-            }
+            let is_undecided = transit.state == TransitState::Undecided;
+            let told = &mut known.told[usize::from(is_undecided)];
+            let is_it = !*told && (is_long || is_undecided);
+            *told |= is_it;
             is_it
         };
         now.iter().filter(waits).filter(|it| is_to_be_told(it)).cloned().collect()

@@ -18,7 +18,6 @@ use group::settings::{Arrival, State};
 
 use super::super::{Member, MoveError, RequestError};
 use super::arrival::hidden_name;
-use crate::events::{Event, Kind, ObjectKind};
 use crate::move_request::ArrivalStep;
 use crate::mutants::{self, Mutant};
 use crate::settings::hidden::is_hidden_name;
@@ -183,9 +182,6 @@ impl Member {
     /// while it is not known what is stored. For who has the turn.
     pub(in super::super) async fn discard_strays(&self) {
         let Ok(state) = self.settings.state() else { return };
-        if self.moving.arriving().keeps_strays() {
-            return;
-        }
         for hidden in self.strays(&state) {
             match self.delete_hidden(&hidden).await {
                 Ok(()) => tracing::info!("{hidden} is deleted: its move was cut off"),
@@ -198,40 +194,6 @@ impl Member {
     pub(crate) async fn discard_cut_off(&self) {
         let _turn = self.turn.take().await;
         self.discard_strays().await;
-    }
-
-    /// Gives hidden volumes names that operators see, for good: an operator has thrown away what was stored of them, and
-    /// one may be all that there is of a volume that the group has given to this member. So do volumes stay offline that
-    /// were being moved away: they may be another member's.
-    pub(crate) async fn keep_cut_off(&self) {
-        self.moving.arriving().keep_strays();
-        let _turn = self.turn.take().await;
-        let names = self.array.volumes().into_iter().map(|volume| volume.name);
-        for hidden in names.filter(|name| is_hidden_name(name)) {
-            let name = hidden.trim_start_matches('.').to_owned();
-            let text = match self.array.rename_volume(&hidden, &name).await {
-                Ok(_) => format!(
-                    "volume '{name}' is what had come of a volume that was moved here, and whose it is was thrown away with \
-                     all that was set: take it online under its name if it is nowhere else, else delete it"
-                ),
-                Err(error) => {
-                    format!("what had come of a volume that was moved here is hidden: {error}")
-                }
-            };
-            self.events.tell(Event::about(Kind::VolumeNotServed, ObjectKind::Volume, &name, text));
-        }
-        for (name, _) in self.leftovers() {
-            let text = match self.array.set_volume_online(&name, false).await {
-                Ok(_) => format!(
-                    "volume '{name}' is offline, as it was being moved away and that it may be another member's was thrown away \
-                     with all that was set: take it online if no other member has it"
-                ),
-                Err(error) => {
-                    format!("volume '{name}', which was being moved away, is served: {error}")
-                }
-            };
-            self.events.tell(Event::about(Kind::VolumeNotServed, ObjectKind::Volume, &name, text));
-        }
     }
 
     fn strays(&self, state: &Arc<State>) -> Vec<String> {

@@ -53,8 +53,6 @@ pub(in super::super) struct Arriving {
     all: RefCell<BTreeMap<MoveId, Rc<Incoming>>>,
     /// Why what is prepared is not adopted, as it turned out when that was looked at last.
     faults: RefCell<BTreeMap<MoveId, String>>,
-    /// What is without a record stays: records were thrown away with all that was set.
-    keeps_strays: Cell<bool>,
 }
 
 /// A volume that arrives.
@@ -119,15 +117,6 @@ impl Arriving {
     /// Whether the volume of this name, a hidden one, arrives in this life.
     pub(super) fn has_hidden(&self, name: &str) -> bool {
         self.all.borrow().keys().any(|id| hidden_name(id) == name)
-    }
-
-    pub(super) fn keeps_strays(&self) -> bool {
-        self.keeps_strays.get()
-    }
-
-    /// Leaves what is without a record alone in this life.
-    pub(super) fn keep_strays(&self) {
-        self.keeps_strays.set(true);
     }
 
     /// What arrives, and from whom.

@@ -19,11 +19,8 @@ use block::BlockDevice;
 use super::super::{MoveError, RequestError};
 use crate::move_request::{PIECE_BYTES_MAX, Piece};
 use crate::mutants::{self, Mutant};
-
-/// How the names of snapshots begin that moves take; [`OWN_DIGITS`] hexadecimal digits follow. Nobody has given one such a
-/// name, whatever date it has in it.
-const OWN_PREFIX: &str = ".moving-";
-const OWN_DIGITS: usize = 16;
+use crate::settings::hidden::OF_MOVE;
+pub(super) use crate::settings::hidden::is_of_move;
 
 /// After a round of no more bytes comes the last one: so much is sent within a moment, for which hosts can wait.
 const LAST_ROUND_BYTES: u64 = 32 << 20;
@@ -38,16 +35,9 @@ const LAST_ROUND_BYTES_MAX: u64 = 1 << 30;
 /// How long it may have taken, at most.
 const LAST_ROUND_TIME: Duration = Duration::from_secs(30);
 
-/// Whether a snapshot of this name is one that a move has taken: nobody else can give it that.
-pub(super) fn is_of_move(name: &str) -> bool {
-    let digits = name.strip_prefix(OWN_PREFIX).unwrap_or_default();
-    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    digits.len() == OWN_DIGITS && digits.bytes().all(is_digit)
-}
-
 /// The name of a snapshot that a move is to take.
 pub(super) fn drawn_name() -> Result<String, getrandom::Error> {
-    Ok(format!("{OWN_PREFIX}{:016x}", getrandom::u64()?))
+    Ok(format!("{OF_MOVE}{:016x}", getrandom::u64()?))
 }
 
 /// The snapshots of a volume that move along, oldest first.
@@ -173,6 +163,7 @@ impl Copying {
         volume: &str,
         snapshot: SnapshotInfo,
     ) -> Result<(), RequestError> {
+        self.begun = Instant::now();
         let base = self.base.as_ref().map(|(_, name)| name.as_str());
         let changed = array.diff(volume, base, Some(&snapshot.name)).await?;
         let device = array.snapshot_device(volume, &snapshot.name)?;
@@ -180,7 +171,6 @@ impl Copying {
         let bytes = left.iter().map(|extent| extent.len_bytes).sum();
         self.size_bytes = snapshot.size_bytes;
         self.sending = Some(Sending { snapshot, device, left, bytes });
-        self.begun = Instant::now();
         Ok(())
     }
 

@@ -2,11 +2,13 @@
 //!
 //! What is decided follows [`group::handover`], from what the group's store says of the name.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use array::api::VolumeState;
 use group::handover::{SourceSays, SourceStep, decide_at_source};
-use group::membership::{HandOver, Holder, MoveId, folded};
+use group::membership::{HandOver, Inventory, ListedVolume, MoveId, folded};
+use group::ownership::MemberId;
 use group::settings::{Departure, SettingsError, Stage};
 
 use super::super::{Member, MoveError, RequestError};
@@ -115,6 +117,10 @@ impl Member {
                 step: "not handed over",
             }));
         }
+        if !self.array.volumes().iter().any(|volume| volume.id == departure.volume) {
+            // It was cut off behind the deletion.
+            return self.let_go(&departure).await;
+        }
         let heard = async {
             // Hosts that ask here are to be sent there, and not to hear that there is no such target.
             let is_known = |iqn: &String| self.serving.is_elsewhere(&iqn.to_ascii_lowercase());
@@ -122,17 +128,24 @@ impl Member {
                 ring::sleep(HEARD_PAUSE).await;
             }
         };
-        if ring::timeout(HEARD_TIME, heard).await.is_none() {
-            let holder = self.membership.holder_of(&departure.name).await?;
-            let other = |holder: Holder| holder.moved.is_some_and(|moved| moved != *id);
-            // Only another move shows that it was there: who has lost all that it had stored says nothing either, and
-            // a name that is free or another volume's is no proof.
-            if !holder.is_some_and(other) {
-                // It is asked again.
-                return Ok(());
-            }
+        let is_heard = ring::timeout(HEARD_TIME, heard).await.is_some();
+        if !is_heard && !self.lists_it(&departure) && !self.is_proved(&departure).await? {
+            // It is asked again.
+            return Ok(());
         }
         self.let_go(&departure).await
+    }
+
+    /// Whether the group's store shows that the destination has adopted a volume that it does not list: it is in its recycle
+    /// bin, or has moved on. Who has lost all that it had stored says nothing of it either, and a name that is free or
+    /// another volume's is no proof.
+    async fn is_proved(&self, departure: &Departure) -> Result<bool, RequestError> {
+        let Some(holder) = self.membership.holder_of(&departure.name).await? else {
+            return Ok(false);
+        };
+        let is_given = holder.moved.as_ref() == Some(&departure.id);
+        let is_in_bin = is_given && holder.member == departure.to && self.bins_it(departure);
+        Ok(is_in_bin || !is_given && holder.moved.is_some())
     }
 
     /// Deletes for good what is left here of a volume that is another member's.
@@ -147,18 +160,29 @@ impl Member {
         Ok(())
     }
 
-    /// Whether the destination has told the others of the volume: by what hosts know it by, or in its recycle bin.
+    /// Whether the destination has told the others of the volume: by its serial number, as another one may have the name
+    /// of its target. Members of earlier versions tell none.
     pub(super) fn lists_it(&self, departure: &Departure) -> bool {
-        let Ok(roll) = self.membership.roll_now() else { return false };
-        let Some(inventory) = roll.inventories.get(&departure.to) else { return false };
         let all = self.array.volumes();
         let here = all.into_iter().find(|volume| volume.id == departure.volume);
         let serial = here.map(|volume| self.serving.names().volume_serial(&volume));
-        let has_serial = |other: &String| serial.as_ref().is_some_and(|own| own == other);
-        let is_it = |iqn: &String| departure.iqns.iter().any(|own| own.eq_ignore_ascii_case(iqn));
+        let is_it = |other: &ListedVolume| match &serial {
+            Some(own) if !other.serial.is_empty() => *own == other.serial,
+            _ => departure.iqns.iter().any(|iqn| iqn.eq_ignore_ascii_case(&other.iqn)),
+        };
+        self.told_by(departure.to).is_some_and(|inventory| inventory.volumes.iter().any(is_it))
+    }
+
+    /// Whether it has told of one of that name in its recycle bin.
+    fn bins_it(&self, departure: &Departure) -> bool {
         let name = folded(&departure.name);
-        inventory.volumes.iter().any(|volume| is_it(&volume.iqn) || has_serial(&volume.serial))
-            || inventory.deleted.iter().any(|deleted| folded(deleted) == name)
+        let is_it = |deleted: &String| folded(deleted) == name;
+        self.told_by(departure.to).is_some_and(|inventory| inventory.deleted.iter().any(is_it))
+    }
+
+    /// What a member has told the others.
+    fn told_by(&self, member: MemberId) -> Option<Arc<Inventory>> {
+        self.membership.roll_now().ok()?.inventories.get(&member).cloned()
     }
 
     /// Deletes a volume for good that is another member's now. For who has the turn.

@@ -166,7 +166,7 @@ impl Member {
         Ok(match is_member {
             // By another move.
             _ if !is_given && holder.moved.is_some() => None,
-            true if holder.member == departure.to => None,
+            true if is_given && holder.member == departure.to => None,
             _ if self.membership.is_member(holder.member).await? => {
                 Some(format!("its name is that of a volume of member '{member}' now"))
             }

@@ -486,8 +486,8 @@ fn what_has_come_is_for_operators_to_see_when_all_that_was_set_is_thrown_away() 
     let rig = Rig::start(home.path(), &home.path().join("data"));
     rig.with(async |member: Rc<Member>| {
         let arrival = prepared(&member, 1, NAME).await;
+        member.settings().show_what_moves().await.expect("it is done");
         member.settings().forget_arrival(&arrival.id).await.expect("it is gone");
-        member.keep_cut_off().await;
         member.discard_cut_off().await;
         let name = hidden_name(&arrival.id).trim_start_matches('.').to_owned();
         assert_eq!(names(&member), std::slice::from_ref(&name));
