@@ -117,13 +117,17 @@ fn what_is_set_on_any_member_holds_on_all_and_while_the_store_is_away() {
         let (code, _, said) = b.home.ask(&["policy", "create", "late"]);
         code == 1 && said.contains("store")
     });
-    assert!(gets_in(&b, &iqn, WEB) && proves(&b, &iqn, OTHER) && !proves(&b, &iqn, SECRET));
+    // The session of the first may end a moment after it, and the volume is not shared.
+    becomes("what was set holds", || gets_in(&b, &iqn, WEB) && proves(&b, &iqn, OTHER));
+    assert!(!proves(&b, &iqn, SECRET));
     b.run(&["volume", "resize", "vm", "32M"]);
     let refused = b.refused(&["volume", "create", "new", "16M", "--on", "b"]);
     assert!(refused.contains("store"), "{refused}");
     b.crash();
     let b = sites[1].start();
-    assert!(gets_in(&b, &iqn, WEB) && proves(&b, &iqn, OTHER), "also after a start without it");
+    becomes("it holds after a start without it", || {
+        gets_in(&b, &iqn, WEB) && proves(&b, &iqn, OTHER)
+    });
     let (a, c) = (sites[0].start(), sites[2].start());
     becomes("it can be set again", || a.home.ask(&["policy", "create", "again"]).0 == 0);
     becomes("and is heard of", || named(&c, &["policy", "list"], "name").contains("again"));
