@@ -97,8 +97,15 @@ KeepCut        --test=array copies::a_disk_that_was_cut_short_while
 KeepCut        --lib        label::tests::a_disk_that_was_cut_short
 KeepLack       --test=array copies::a_disk_that_was_cut_short_between
 FarHalves      --lib        membership::tests::choosing::two_halves_that_went_far
+KeepCore       --test=array beside::a_checkpoint_of_many
+TrustLine      --lib        membership::tests::choosing::labels_that_were_cut_off_hide
 QuietStart     --test=array copies::two_copies
 HastyStart     --test=array copies::two_copies
+LoneSeal       --test=array copies::a_copy_that_lost_a_disk
+HastyEnd       --test=array closing::labels_that_are_being_written
+HastyEnd       --test=array closing::a_disk_that_takes_its_label
+KeepDisks      --test=array closing::a_label_that_takes_too_long
+KeepDisks      --test=array closing::a_disk_that_comes_back_too_late
 KeepOldCopy    --test=array copies::an_old_image_of_a_holder_gets
 KeepOldCopy    --test=array copies::an_old_image_of_a_holder_that_was_out
 KeepOldLabel   --test=array copies::an_image_from_before
@@ -157,10 +164,24 @@ KeepErrors     --test=array disks::a_disk_whose_cable
 KeepClosed     --test=array disks::a_disk_that_is_forgiven
 NoRebalance    --test=array balance::an_added_disk
 RushOn         --lib        volume::throttle::tests::writers_that_never_pause
+HoldLeaks      --test=array held::all_kinds_of_change_wait
+HoldLeaks      --test=array held::a_held_change_that_is_given_up
+HoldForever    --test=array held::a_hold_ends_by_itself
+HoldForever    --lib        core::holds::tests::a_hold_ends_by_itself
+LateCut        --test=array held::a_snapshot_of_a_hold
+LateCut        --test=array held::a_hold_ends_by_itself
+LateCut        --test=array held::a_snapshot_of_what_is_not_held
+HoldOfOther    --test=array held::a_snapshot_of_what_is_not_held
+HeldRollback   --test=array held::what_operators_change
 LendAgain      --test=array kept::hosts_that_fill_the_journal_during
 LendAgain      --test=array kept::hosts_that_fill_the_journal_while
 LendAgain      --lib        journal::tests::share::what_is_kept
 BusyThoughRan  --test=wire  scarcity::
+StayAfloat     --test=wire  floating::a_login_at_a_floating_portal
+BeyondLimit    --test=wire  crowded::a_login_beyond_the_limit
+BeyondLimit    --test=wire  crowded::hosts_that_come_at_once
+OneHasAll      --test=wire  crowded::one_address
+NoReturn       --test=wire  crowded::a_host_that_comes_back
 OwnKeys        --test=wire  login::a_reflected_challenge_is_refused
 EarlyAbort     --test=wire  management::a_task_at_the_disk_is_over
 LateFence      --test=wire  reservations::preempt_and_abort_ends
@@ -194,6 +215,14 @@ ForgetFigures  --test=wire  figures::what_a_session_did
 OwnName        --test=wire  reservations::registrations_are_counted
 SendRound      --test=wire  elsewhere::a_host_that_is_sent_to_and_fro
 EarlyReservation --test=wire reservations::a_reservation_whose_end_cannot_be_saved
+FreeNames      --member     running::sets::tests::nobody_else_has_the_names
+IgnoreUnread   --member     running::sets::tests::what_may_be_of_a_set_that_does_not_read
+SettleMeanwhile --member    running::sets::tests::a_set_is_settled_behind
+LateHold       --member     running::sets::tests::a_hold_whose_turn_comes_behind
+SettleStale    --member     running::sets::tests::a_void_set_deletes
+MoveUndecided  --member     running::sets::tests::nobody_else_has_the_names
+PrepareBlind   --member     running::sets::tests::a_volume_that_begins_to_move
+ForgetLeft     --member     running::sets::tests::a_volume_that_is_lost_can_be
 LateBegin      --member     schedules::tests::no_moment_runs_twice
 OwnByName      --member     schedules::tests::no_moment_runs_twice
 CatchUp        --member     schedules::tests::no_moment_runs_twice
@@ -215,6 +244,27 @@ LoseKey        --member     settings::tests::lost_key::a_key_that_is_removed
 GiveBackAwaited --member    membership::tests::names::a_name_is_not_given_back
 MirrorBeforeMerge --member  settings::tests::of_group::what_a_member_had_before
 AdoptUncommitted --member   running::moving::arrival::tests::a_volume_that_has_arrived_is_served
+AdoptUnclaimed --member     running::moving::tests::ends::a_volume_that_stays_while
+DiscardAdopted --member     running::moving::arrival::tests::what_was_kept_while
+BlindProof     --member     running::moving::tests::ends::a_name_that_has_passed_on
+GiveUpLost     --member     running::moving::tests::vouching::what_its_source_has_lost
+VouchLeaving   --member     running::moving::tests::vouching::a_source_keeps_nothing
+VouchLeaving   --member     running::moving::tests::vouching::a_destination_has_nothing
+VouchHidden    --member     running::moving::tests::vouching::nobody_has_what_has_come
+PurgeListed    --member     running::moving::tests::vouching::what_its_destination_says
+AdoptLost      --member     running::moving::arrival::tests::a_prepared_volume_whose_data_are_lost
+AdoptLost      --member     running::moving::tests::lost::what_its_destination_has_lost_before
+CountLost      --member     running::moving::tests::lost::what_its_destination_has_lost_since
+CountBinned    --member     running::moving::tests::lost::what_its_destination_has_lost_and_deleted
+BelieveList    --member     running::moving::tests::lost::nothing_is_thrown_away_as_its_source
+VouchLost      --member     running::moving::tests::lost::what_its_source_has_lost
+VouchLost      --member     running::moving::tests::vouching::a_destination_has_nothing
+ForgetNewer    --member     running::moving::tests::what_is_decided_of_a_move
+KeepTwice      --member     running::moving::tests::twice::what_its_destination_has_given_on
+KeepTwice      --member     running::moving::tests::twice::what_its_destination_has_under_another_name
+KeepTwice      --member     running::moving::tests::twice::what_its_source_has_given_on
+KeepRefusedName --member    running::moving::tests::twice::a_name_is_free_again
+KeepGivenName  --member     running::moving::tests::lost::a_volume_that_is_made_behind
 KeepOldPort    --member     running::moving::arrival::tests::reservations_have_the_portal_group
 ServeLeaving   --member     running::tests::leaving::a_volume_that_leaves_is_served_to_nobody
 LastDifference --member     running::moving::tests::what_is_sent_is_the_volume
@@ -228,12 +278,52 @@ NameForever    --group      membership::tests::names::names_of_who_is_no_member_
 NameOfOthers   --group      membership::tests::names::only_who_has_a_name_releases_it
 HandOverBlind  --group      membership::tests::handing::a_name_that_passes_on
 UndoUnfenced   --group      membership::tests::handing::a_hand_over_that_comes_late
+AdoptBlind     --group      membership::tests::handing::a_name_that_is_taken_while
+DiscardUnknown --group      handover::tests::a_destination_adopts_by_the_claim_alone
+StrandedWaits  --group      handover::tests::what_its_source_cannot_give
+UnnamedWaits   --group      handover::tests::what_its_source_cannot_give
+DecideBlind    --group      membership::tests::sets::the_first_decision_counts
+SweepEarly     --group      membership::tests::sets::who_knows_nothing_of_a_set
+SweepEarly     --group      sets::tests::all_keep_their_snapshots_or_none
+VoidUnwritten  --group      sets::tests::all_keep_their_snapshots_or_none
+WholeEarly     --group      sets::tests::a_set_is_whole_when_all
+TakeEarly      --group      sets::tests::nobody_takes_before_all_hold
+TakeEarly      --api        server::carry::tests::sets::nobody_takes_before_all_hold
+KeepHolds      --api        server::carry::tests::sets::a_refusal_lets_hosts_go_on
+SettleFirst    --group      sets::tests::all_keep_their_snapshots_or_none
+ForgetCoordinator --group   sets::tests::all_keep_their_snapshots_or_none
+KeepMarks      --group      membership::tests::handing::a_volume_that_is_made_anew
 PoolForgotten  --group      membership::tests::pools::a_member_goes_from_pool_to_pool
 GoneInPool     --group      membership::tests::pools::who_is_removed_is_in_no_pool
 PlacedHere     --group      membership::tests::placement::a_volume_goes_to_the_member
 MirrorKeepsGone --group     settings::mirror::tests::what_went_in_the_group
 MirrorUnread   --group      settings::mirror::tests::what_does_not_read_on_either_side
 MergeOverwrites --group     settings::merge::tests::what_both_have_otherwise
+HeldUnkeyed    --group      address::holding::tests::an_address_is_never_at_two_members
+LongLifetime   --group      address::holding::tests::an_address_is_never_at_two_members
+LongLifetime   --group      address::holding::tests::an_address_is_gone_before
+TakenEarly     --group      address::holding::tests::an_address_is_never_at_two_members
+TakenEarly     --group      address::holding::tests::a_key_is_left_alone
+GroupAsMember  --group      pki::tests::what_proves_the_group_at_its_address
+AnswerByOwn    --member     membership::tests::address::who_manages_the_group
+AnswerAfter    --member     membership::tests::address::who_manages_the_group
+AnswerLeaving  --member     membership::tests::address::who_leaves_the_group
+GroupByClock   --group      pki::tests::what_proves_the_group_is_believed
+StayAtGroup    --api        server::at_group::tests::who_talks_to_a_member_at_the_address
+AnswerAsOwn    --api        server::at_group::tests::a_member_that_listens_everywhere
+MappedAsOwn    --api        server::at_group::tests::a_member_that_listens_everywhere
+MappedAsOwn    --api        server::at_group::tests::what_is_about_one_member
+UnnamedAtGroup --api        server::carry::tests::between::at_the_address_of_the_group
+UnnamedAtGroup --api        server::at_group::tests::what_is_about_one_member
+AnswerInAnyNetwork --api    server::at_group::tests::a_member_that_listens_in_another
+ProveByOld     --api        server::at_group::tests::a_certificate_that_an_operator_gave
+ProveByOwn     --api        server::at_group::tests::a_certificate_that_an_operator_gave
+AddressTwice   --group      membership::tests::address::one_member_has_the_address
+OthersUncounted --group     membership::tests::connections::members_that_hear
+OthersUncounted --group     membership::tests::connections::a_member_may_have
+FoundUnlimited --group      membership::tests::connections::limits_are_changed
+OlderTells     --group      membership::tests::connections::the_first_that_is_present
+CountForever   --group      membership::tests::connections::a_member_may_have
 EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart
 OldPlace       --notify     place::tests::a_place_of_numbers_that_a_crash_took_back
 TellItself     --notify     place::tests::what_counts_less_and_what_is_about
@@ -247,12 +337,12 @@ AllAgain       --notify     thread::tests::a_server_that_ends_connections
 programs=$(cargo test --quiet --workspace --features "$(scripts/mistakes.sh)" --no-run --message-format=json |
   jq --raw-output 'select(.executable != null) | "\(.target.kind[0]) \(.target.name) \(.executable)"')
 
-# The program of the tests that $1 names, built with the mistakes; `--member`, `--notify` and `--group` are the libraries of those rooms.
+# The program of the tests that $1 names, built with the mistakes; `--member`, `--notify`, `--group` and `--api` are the libraries of those rooms.
 built() {
   local kind=lib name=array
   case $1 in
     --test=*) kind=test name=${1#--test=} ;;
-    --member | --notify | --group) name=${1#--} ;;
+    --member | --notify | --group | --api) name=${1#--} ;;
   esac
   awk -v kind="$kind" -v name="$name" '$1 == kind && $2 == name { print $3 }' <<<"$programs"
 }
@@ -264,12 +354,12 @@ fails() {
   failed=$((failed + 1))
 }
 
-declare -A program=([--lib]=$(built --lib) [--test=array]=$(built --test=array) [--test=wire]=$(built --test=wire) [--test=crash]=$(built --test=crash) [--member]=$(built --member) [--notify]=$(built --notify) [--group]=$(built --group))
-declare -A room=([--lib]=array [--test=array]=array [--test=wire]=target [--test=crash]=drystone [--member]=member [--notify]=notify [--group]=group)
+declare -A program=([--lib]=$(built --lib) [--test=array]=$(built --test=array) [--test=wire]=$(built --test=wire) [--test=crash]=$(built --test=crash) [--member]=$(built --member) [--notify]=$(built --notify) [--group]=$(built --group) [--api]=$(built --api))
+declare -A room=([--lib]=array [--test=array]=array [--test=wire]=target [--test=crash]=drystone [--member]=member [--notify]=notify [--group]=group [--api]=api)
 # Where the mistakes are, if that is another room than the test's.
 declare -A mistaken=([drystone]=group)
 # The array ends over a name that it does not know: what uses it has another variable, or every test would fail by that.
-declare -A variable=([array]=DRYSTONE_MUTANT [target]=DRYSTONE_MUTANT [member]=DRYSTONE_MEMBER_MUTANT [drystone]=DRYSTONE_GROUP_MUTANT [group]=DRYSTONE_GROUP_MUTANT [notify]=DRYSTONE_MUTANT)
+declare -A variable=([array]=DRYSTONE_MUTANT [target]=DRYSTONE_MUTANT [member]=DRYSTONE_MEMBER_MUTANT [drystone]=DRYSTONE_GROUP_MUTANT [group]=DRYSTONE_GROUP_MUTANT [notify]=DRYSTONE_MUTANT [api]=DRYSTONE_API_MUTANT)
 failed=0 unnoticed=''
 # What fails by itself notices nothing.
 for where in "${!program[@]}"; do

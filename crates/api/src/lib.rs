@@ -21,6 +21,7 @@
 pub mod client;
 mod headers;
 pub mod metrics;
+mod mutants;
 mod place;
 pub mod problem;
 pub mod server;

@@ -15,8 +15,8 @@ use array::api::{CheckReport, JobInfo, SnapshotInfo, SpaceInfo};
 use futures_util::FutureExt;
 use group::accounts::Logins;
 use member::{
-    Answer, ArrayRequest, Asker, CurrentDestinations, CurrentDoor, CurrentRoll, Logs, Request,
-    RequestError, Snapshot, SnapshotRequest, VolumeRequest, Wish,
+    Answer, ArrayRequest, Asker, CurrentAddress, CurrentDestinations, CurrentDoor, CurrentRoll,
+    Logs, Request, RequestError, SetRequest, Snapshot, SnapshotRequest, VolumeRequest, Wish,
 };
 
 /// What is left without an answer.
@@ -78,6 +78,8 @@ impl Ask for Fake {
                 let there = there.map(|(volume, name)| snapshot(volume, name, space));
                 done(Ok(Answer::Snapshots(there.collect())));
             }
+            // What it asks of itself.
+            Request::Set(SetRequest::List) => done(Ok(Answer::Sets(Vec::new()))),
             // Of another kind than it should be.
             Request::Connections => done(Ok(Answer::Done)),
             _ => self.0.lock().expect("no test has failed").push((follower, done)),
@@ -108,6 +110,7 @@ fn serve(socket: &Path, connections_max: usize) -> (Server, Held) {
         tls: Ok(None),
         door: CurrentDoor::default(),
         roll: CurrentRoll::default(),
+        group_address: CurrentAddress::default(),
     };
     (Server::start(config, Fake(held.clone())).expect("it can be started"), held)
 }

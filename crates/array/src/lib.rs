@@ -33,7 +33,7 @@ mod words;
 pub use checksum::block_checksum;
 pub use env::{Env, RingEnv, Task};
 pub use error::ArrayError;
-pub use manage::Array;
+pub use manage::{Array, Hold, SNAPSHOTS_MAX, check_name};
 pub use open::{CreateOptions, Member, OpenOptions, probe};
 pub use words::{
     BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, DiskId, Epoch, Level, Place, SetId, UnknownLevel,

@@ -138,16 +138,32 @@ mutants! {
     CreditDisk,
     /// Write labels although the array has stopped.
     LoneLabel,
+    /// Who closes an array does not wait for labels that are being written.
+    HastyEnd,
+    /// Go on with the disks of an array that was closed.
+    KeepDisks,
     /// Take a disk that was cut short and made as large again for what it was.
     KeepCut,
     /// Forget at the next start that a disk lacks all that it should have.
     KeepLack,
+    /// The last disk with the journal, or the checkpoints, leaves the label, which then names nobody.
+    LastLeaves,
+    /// When the last disk with the journal leaves, all others count as having it, who were not given it.
+    BareHolders,
+    /// A disk that was out counts as having what the journal says was written meanwhile.
+    ForgetMissed,
+    /// Work that waits for nothing gives nobody else on its core a turn.
+    KeepCore,
+    /// A label that was cut off is forgotten with all that it came of, whether that was relied on or not.
+    TrustLine,
     /// Take halves for one history that were changed too often to remember what they came of.
     FarHalves,
     /// A start at which nothing has changed writes no label of its own.
     QuietStart,
     /// Rely on a start whose first label may still pass for one that was cut off.
     HastyStart,
+    /// Let a start rely on a label that has put a disk out.
+    LoneSeal,
     /// Take a disk for current by its label, however old that is.
     KeepOldLabel,
     /// Take a holder for current that has nothing but old checkpoints.
@@ -300,6 +316,16 @@ mutants! {
     WaitForLate,
     /// Hosts may have the room in the journal in which that of lost volumes is written once more.
     LendAgain,
+    /// A compare-and-write does not wait while changes of its volume are held back.
+    HoldLeaks,
+    /// Changes are held back until somebody lets them go, however long that takes.
+    HoldForever,
+    /// A snapshot of a held moment does not ask whether the hold is still in force.
+    LateCut,
+    /// A snapshot of a held moment is taken also if the hold is one of another array.
+    HoldOfOther,
+    /// A volume is rolled back while its changes are held back.
+    HeldRollback,
 }
 
 /// Chooses the mistake for this thread; `None` for an honest run.

@@ -116,8 +116,27 @@ const HELP: &[(&[&str], &[&str])] = &[
         ],
     ),
     (
+        &["group", "set", "--help"],
+        &["--address", "--connections <N|small|default|none>", "Examples:"],
+    ),
+    (
+        &["group", "certificate", "--help"],
+        &["It is no secret", "--ca-file <FILE>", "Examples:", "group certificate > group.pem"],
+    ),
+    (&["pool", "set", "--help"], &["<NAME>", "--connections <N|default>", "Examples:"]),
+    (
         &["group", "--help"],
-        &["create", "show", "rename", "token", "volumes", "delete", "etcd-server", "Examples:"],
+        &[
+            "create",
+            "show",
+            "certificate",
+            "rename",
+            "token",
+            "volumes",
+            "delete",
+            "etcd-server",
+            "Examples:",
+        ],
     ),
     (&["volume", "move", "--help"], &["--to <MEMBER>", "--pool <POOL>", "--no-wait", "Examples:"]),
     (&["volume", "transits", "--help"], &["--json", "undecided", "Examples:"]),
@@ -216,10 +235,14 @@ fn commands_about_a_group_need_a_member_that_runs() {
     let nobody = format!(
         "no member answers at '{socket}': start one with 'drystone up', or write its --socket"
     );
-    let lines: [&[&str]; 11] = [
+    let lines: [&[&str]; 15] = [
         &["group", "create", "san1", "--listen", "127.0.0.1"],
         &["group", "show"],
+        &["group", "certificate"],
         &["group", "token"],
+        &["group", "set", "--connections", "small"],
+        &["group", "set", "--connections", "none"],
+        &["pool", "set", "fast", "--connections", "default"],
         &["group", "delete"],
         &["member", "list"],
         &["member", "join", "127.0.0.1", "--token", "t", "--listen", "127.0.0.2"],

@@ -10,16 +10,20 @@
 //!
 //! [`membership`] says who is in a group of several members, and what lets further ones join; [`pki`] issues the
 //! certificates by which they know each other, and [`cluster`] runs the etcd that they share. [`handover`] has the rules
-//! by which a volume passes from one of them to another, and [`ownership`] those by which they will share volumes.
+//! by which a volume passes from one of them to another, [`sets`] those by which snapshots of several of them are of one
+//! moment or not at all, [`address`] those by which one of them has the address of all,
+//! [`connections`] those by which they let hosts in, and [`ownership`] those by which they will share volumes.
 //!
 //! This room knows no disk, no PDU and, but for the one that speaks to etcd, no thread: whoever uses it brings the
 //! device and the clock.
 
 pub mod access;
 pub mod accounts;
+pub mod address;
 pub mod bytes;
 pub mod calendar;
 pub mod cluster;
+pub mod connections;
 pub mod destinations;
 pub mod handover;
 pub mod membership;
@@ -30,6 +34,7 @@ pub mod record;
 pub mod regular;
 pub mod schedules;
 pub mod secrets;
+pub mod sets;
 pub mod settings;
 pub mod store;
 pub mod words;

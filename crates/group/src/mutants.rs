@@ -28,10 +28,38 @@ pub(crate) enum Mutant {
     HandOverBlind,
     /// Keep a volume that was to move without making sure that it is not handed over later.
     UndoUnfenced,
+    /// Take the name of a volume that has arrived without a look at who has it by then.
+    AdoptBlind,
+    /// Throw away what has come as its source knows nothing of it, whether that has the volume or not.
+    DiscardUnknown,
+    /// Leave it to a source that has lost all what becomes of a volume that has come from it.
+    StrandedWaits,
+    /// Leave it to a source that cannot be asked what becomes of a volume that nobody can name any more.
+    UnnamedWaits,
+    /// Decide about a set of snapshots without a look at whether it is decided.
+    DecideBlind,
+    /// Delete snapshots of a set that nobody has decided about.
+    VoidUnwritten,
+    /// Call a set of snapshots whole before all of them are taken.
+    WholeEarly,
+    /// Have a member take its snapshots before all hold.
+    TakeEarly,
+    /// Be done with a set of snapshots for the others before what was decided is carried out.
+    SettleFirst,
+    /// Be done with a set of snapshots that was not heard of, although its coordinator may have it heard of yet.
+    SweepEarly,
+    /// Let what was decided about a set of snapshots go although its coordinator has not seen it.
+    ForgetCoordinator,
+    /// Let a new volume have what the claim of its name says of one that was there before.
+    KeepMarks,
     /// Leave a member that goes to another pool in the one that it was in.
     PoolForgotten,
     /// Leave a member that is removed in its pool.
     GoneInPool,
+    /// Leave it to a member of an earlier version to tell of limits.
+    OlderTells,
+    /// Found a group without limits on connections.
+    FoundUnlimited,
     /// Place a volume on the member that it was asked of, and not on the one with the most room.
     PlacedHere,
     /// Keep what went from the settings of the group in those of a member.
@@ -40,6 +68,22 @@ pub(crate) enum Mutant {
     MirrorUnread,
     /// Change what the group is set to where a member that comes has it otherwise.
     MergeOverwrites,
+    /// Take the address of the group for this member's although another one has its key.
+    HeldUnkeyed,
+    /// Put the address of the group on an interface for longer than others leave its key alone.
+    LongLifetime,
+    /// Take the key of the group's address without a look at whether it was written since.
+    AddressTwice,
+    /// Take the key of the group's address although it was just written.
+    TakenEarly,
+    /// Make the certificate of the group's address one that a member proves itself with.
+    GroupAsMember,
+    /// Let the certificate of the group's address begin by the clock of the member that makes it.
+    GroupByClock,
+    /// Let hosts in without a look at what other members have.
+    OthersUncounted,
+    /// Take the number that a member has told for one that is there, although it has gone.
+    CountForever,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_GROUP_MUTANT=NAME`. The array has a variable of its own, and ends over a

@@ -1,9 +1,12 @@
 //! What can be asked of a member about its group, and what it answers.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Formatter};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use group::address::GroupAddress;
+use group::connections::{ConnectionLimit, GroupLimit};
 use group::membership::{Applicant, ListedVolume, Roll};
 use group::ownership::MemberId;
 use group::pki::Ticket;
@@ -18,9 +21,18 @@ pub enum GroupRequest {
     /// → [`GroupShown`], also of a member that is in none.
     Show,
     /// Make a group whose first member this one is → [`GroupShown`].
-    Create { name: String, member: Option<String>, listen: SocketAddr },
+    Create {
+        name: String,
+        member: Option<String>,
+        listen: SocketAddr,
+        address: Option<GroupAddress>,
+    },
     /// → [`GroupShown`].
     Rename { name: String },
+    /// The address at which hosts find all members, or that there is none → [`GroupShown`].
+    SetAddress { address: Option<GroupAddress> },
+    /// How many connections of hosts the group takes → [`GroupShown`].
+    SetConnections { limit: GroupLimit },
     /// End the group, whose last member this one is.
     Delete,
     /// → [`JoinTicket`].
@@ -56,6 +68,8 @@ pub enum GroupRequest {
     DeletePool { name: String },
     /// All members of `from` are of `into` from now on, and `from` is gone → that of `into`.
     MergePool { from: String, into: String },
+    /// How many connections of hosts a pool takes; `None` as pools do without a limit of their own → [`PoolShown`].
+    SetPoolConnections { name: String, limit: Option<ConnectionLimit> },
     /// Volumes that the member has stay there.
     MoveMember { member: String, pool: String },
 }
@@ -139,6 +153,14 @@ pub struct GroupState {
     pub members: usize,
     /// The names of those that are not present.
     pub away: Vec<String>,
+    /// How many connections of hosts there are, and may be; `None` before anything was heard of the group.
+    pub connections: Option<GroupConnections>,
+    /// The address at which hosts find all members, if it has one.
+    pub address: Option<GroupAddress>,
+    /// The name of the member that has it now; `None` where none has, and where that is not known.
+    pub address_member: Option<String>,
+    /// Why it does not come to the member that was asked, or is of no use there; `None` while it could.
+    pub address_fault: Option<String>,
     /// Why the store cannot be reached; `None` while it is.
     pub store_fault: Option<String>,
     /// Why the part of the store that this member runs does not run, for some seconds at least; `None` while it does,
@@ -202,6 +224,30 @@ pub struct PoolShown {
     pub free_bytes: u64,
     /// What the volumes of all of them have, and what is free.
     pub capacity_bytes: u64,
+    /// How many connections hosts have to those that are present, and may have.
+    pub connections: ConnectionsShown,
+    /// That limit is the pool's own.
+    pub has_own_limit: bool,
+}
+
+/// Connections of hosts to members that are under one limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectionsShown {
+    /// How many there may be; `None` where there is no limit.
+    pub limit: Option<u32>,
+    /// How many there are, as members have told it last.
+    pub taken: u64,
+    /// Of each member that is present and tells it, by name.
+    pub members: BTreeMap<String, u32>,
+}
+
+/// Connections of hosts to all members of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupConnections {
+    /// How many there are, and may be.
+    pub now: ConnectionsShown,
+    /// How many there may be to a pool that has no limit of its own; `None` where there is no limit.
+    pub pool_limit: Option<u32>,
 }
 
 /// How a member is.
@@ -262,6 +308,46 @@ pub struct RollNow {
     pub certificate: String,
     /// Its key.
     pub key: SecretWord,
+}
+
+/// The address of the group, as this member stands to it at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddressNow {
+    /// Who comes there means the group, and no member by itself.
+    pub address: GroupAddress,
+    /// Whether this member answers there whoever manages the group.
+    pub answering: Answering,
+}
+
+/// Whether a member answers at the address of its group whoever manages that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answering {
+    /// It does: the address is here.
+    Here(AddressProof),
+    /// Not now: the address is not here, or the member is about to be none.
+    Elsewhere,
+    /// Not although the address may come to it: a sentence why.
+    Never(String),
+}
+
+/// What is proved to who comes to the address of the group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddressProof {
+    /// The certificate that this member has made for the address by the group's authority, in PEM.
+    pub certificate: String,
+    /// Its key.
+    pub key: SecretWord,
+}
+
+/// The address of the group as it stands now, for any thread; `None` where the member is in no group, or that has none.
+pub type CurrentAddress = Current<AddressNow>;
+
+/// What other threads go by of the group that a member is in.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OfGroup {
+    pub(crate) door: CurrentDoor,
+    pub(crate) roll: CurrentRoll,
+    pub(crate) address: CurrentAddress,
 }
 
 /// The group as it is known now, for any thread; `None` where the member is in no group, is leaving or ends, and before

@@ -32,6 +32,7 @@ mod meters;
 mod move_request;
 mod mutants;
 mod names;
+mod network;
 pub mod opening;
 pub mod printable;
 mod records;
@@ -41,6 +42,7 @@ mod running;
 mod schedule_request;
 mod schedules;
 mod serving;
+mod set_request;
 mod settings;
 pub mod spec;
 mod stopped;
@@ -62,9 +64,10 @@ pub use destination_request::{
     CurrentDestinations, DestinationRequest, DestinationShown, Destinations,
 };
 pub use group::handover::SourceSays;
-pub use group::membership::MoveId;
+pub use group::membership::{MoveId, SetId, Verdict};
 pub use group_request::{
-    Admission, CurrentDoor, CurrentRoll, Door, GroupRequest, GroupShown, GroupState, JoinTicket,
+    AddressNow, AddressProof, Admission, Answering, ConnectionsShown, CurrentAddress, CurrentDoor,
+    CurrentRoll, Door, GroupConnections, GroupRequest, GroupShown, GroupState, JoinTicket,
     KeptTicket, MemberShown, MemberState, PoolShown, RollNow, SecretWord, VolumeOfMember,
 };
 pub use life::{Life, Opening, Remote, Shown, ShownVolume};
@@ -81,11 +84,12 @@ pub use reply::{
     Snapshot, Volume, VolumeFigures,
 };
 pub use request::{ArrayRequest, DiskRequest, Request, SnapshotRequest, VolumeRequest};
-pub use running::{Asker, KeptSnapshot, Member, MoveError, RequestError, Wish};
+pub use running::{Asker, KeptSnapshot, Member, MoveError, RequestError, SetError, Wish};
 pub use schedule_request::{
     LastRun, NewSchedule, ScheduleChange, ScheduleRequest, ScheduleShown, VolumeShown,
 };
 pub use serving::GRACE;
+pub use set_request::{SetPlan, SetRequest};
 pub use settings::{ArrayUnits, Hosts, KeptError, Unlisted};
 pub use stopped::stop_reason;
 pub use target::{

@@ -14,7 +14,7 @@ use crate::data::DataError;
 use crate::data::remembered::Remembered;
 use crate::destination_request::CurrentDestinations;
 use crate::events::{Event, EventLog, Kind, ObjectKind};
-use crate::group_request::{CurrentDoor, CurrentRoll};
+use crate::group_request::{CurrentAddress, CurrentDoor, CurrentRoll, OfGroup};
 use crate::login_request::CurrentLogins;
 use crate::membership::InGroup;
 use crate::names::Names;
@@ -22,7 +22,9 @@ use crate::opening::{self, Make, Notice, Opened, StartError, Tell};
 use crate::reply::Answer;
 use crate::request::Request;
 use crate::running::places::Places;
-use crate::running::{Asker, CacheLimit, Member, RequestError, in_group, memory, watch};
+use crate::running::{
+    Asker, CacheLimit, Member, RequestError, connections, in_group, memory, watch,
+};
 use crate::schedules::{self, Runner};
 use crate::serving::Serving;
 use crate::settings::{ArrayUnits, Hosts, MemberSettings, Published, Unlisted};
@@ -57,8 +59,7 @@ pub struct Opening {
 pub struct Life {
     core: ring::Remote,
     published: Published,
-    door: CurrentDoor,
-    roll: CurrentRoll,
+    of_group: OfGroup,
 }
 
 /// What a member has when it is ready.
@@ -117,8 +118,7 @@ impl Life {
         let life = Self {
             core: server.first_core(),
             published: Published::default(),
-            door: CurrentDoor::default(),
-            roll: CurrentRoll::default(),
+            of_group: OfGroup::default(),
         };
         let core = life.core.clone();
         opening.units.save_by(move |save| {
@@ -129,7 +129,7 @@ impl Life {
             });
         });
         let (targets, published) = (server.targets(), life.published.clone());
-        let of_group = (life.door.clone(), life.roll.clone());
+        let of_group = life.of_group.clone();
         life.run(move || begin(opening, targets, (published, of_group)))??;
         Ok(life)
     }
@@ -144,6 +144,7 @@ impl Life {
             ring::spawn(memory::run(member.clone()));
             ring::spawn(Runner::new(member.clone()).run());
             ring::spawn(in_group::run(member.clone()));
+            ring::spawn(connections::run(member.clone()));
             member.start_in_group();
             // Of moves that a life before this one began: before anybody can begin one.
             let (cleaner, leftovers) = (member.clone(), member.leftovers());
@@ -181,13 +182,19 @@ impl Life {
     /// The door of members, for whoever opens it.
     #[must_use]
     pub fn door(&self) -> CurrentDoor {
-        self.door.clone()
+        self.of_group.door.clone()
     }
 
     /// The group as the member knows it, for whoever asks other members something.
     #[must_use]
     pub fn roll(&self) -> CurrentRoll {
-        self.roll.clone()
+        self.of_group.roll.clone()
+    }
+
+    /// The address of the group, for whoever answers there.
+    #[must_use]
+    pub fn group_address(&self) -> CurrentAddress {
+        self.of_group.address.clone()
     }
 
     /// Ends the part of the group that this member runs, and closes the array. Nobody may use its volumes any more.
@@ -255,7 +262,7 @@ impl Remote {
 async fn begin(
     opening: Opening,
     targets: Targets,
-    (published, of_group): (Published, (CurrentDoor, CurrentRoll)),
+    (published, of_group): (Published, OfGroup),
 ) -> Result<(), StartError> {
     let Opening { mut remembered, make, prefix, units, .. } = opening;
     let Opening { unlisted, given, gives_up_settings, tell, events, found_wrong, .. } = opening;
@@ -291,6 +298,8 @@ async fn begin(
     let member = Rc::new(Member::new(array, serving, (settings, unlisted), known, rest));
     member.take_identity().await;
     member.await_group();
+    // Hosts come as soon as there are targets, and members are looked at only later.
+    member.admit_as_known();
     member.settle().await;
     member.discard_cut_off().await;
     schedules::adopt(&member).await;

@@ -34,21 +34,25 @@ pub enum MoveRequest {
     Commit { id: MoveId },
     /// To the source: the volume stays, and is served there again. It may be asked for again and again.
     GiveUp { id: MoveId },
-    /// To the source: how it stands → [`SourceSays`].
-    Says { id: MoveId },
+    /// To the source: how it stands → [`SourceSays`]. Of a move that nothing is known of it says that it was given up if it
+    /// has the volume of this serial number; members of earlier versions say none.
+    Says { id: MoveId, serial: Option<String> },
     /// To the source: the departures that nobody drives in this life of the member, and those that the group has given
     /// away → [`group::settings::Departure`]s.
     Departures,
-    /// To the source: the destination has adopted the volume, so that what is left of it here can go.
-    Gone { id: MoveId },
+    /// To the source: the destination has said this of a volume that was handed over, so that what is left of it here can go
+    /// where it has that.
+    Gone { id: MoveId, found: ArrivalStep },
     /// To the destination: make room for a volume.
     Arrive { passport: Passport },
     /// To the destination: a piece of it.
     Write { id: MoveId, piece: Piece },
     /// To the destination: all of it is there, and is to survive whatever comes.
     Prepare { id: MoveId, seal: Seal },
-    /// To the destination: look whose the volume is, with what the source says if it was asked → [`ArrivalStep`].
-    Adopt { id: MoveId, says: Option<SourceSays> },
+    /// To the destination: look whose the volume is, with what the source says if it was asked → [`ArrivalStep`]. Of a move
+    /// that nothing is stored of it says that the volume was adopted if it has that of this serial number; members of
+    /// earlier versions say none.
+    Adopt { id: MoveId, says: Option<SourceSays>, serial: Option<String> },
     /// To the destination: throw away what has come, unless it is prepared. It may be asked for again and again.
     Discard { id: MoveId },
     /// To the destination: what is prepared and not adopted → [`group::settings::Arrival`]s.
@@ -296,7 +300,7 @@ impl UnitImage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArrivalStep {
-    /// The volume is this member's, and served as it was.
+    /// The volume is this member's, and here with its data.
     Adopted,
     /// The source is to be asked how it stands.
     AskSource,
@@ -304,7 +308,7 @@ pub enum ArrivalStep {
     Waiting,
     /// The source has kept it, and what had come is gone.
     Discarded,
-    /// Nothing of this number is here, or nothing any more.
+    /// Nothing of this number is here, or nothing any more, and no such volume. Also where nobody has said which is meant.
     Unknown,
 }
 

@@ -8,6 +8,18 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(feature = "mutants"), allow(dead_code))]
 pub(crate) enum Mutant {
+    /// Give the names of snapshots to others of which it is not decided whether they stay.
+    FreeNames,
+    /// Hold back writes for a set of which hosts were to wait no more before.
+    LateHold,
+    /// Take part in a set without a look at what has begun to move while that was stored.
+    PrepareBlind,
+    /// Take it for deleted what a set that is void could not delete.
+    ForgetLeft,
+    /// Settle a set while snapshots are being taken.
+    SettleMeanwhile,
+    /// Take what cannot be read of sets for nothing.
+    IgnoreUnread,
     /// Store that a run has begun after it has taken its snapshots.
     LateBegin,
     /// Know the snapshots of a schedule by how their names begin.
@@ -50,6 +62,50 @@ pub(crate) enum Mutant {
     LastDifference,
     /// Serve a volume that has arrived without a look whose it is.
     AdoptUncommitted,
+    /// Serve a volume that has arrived by what was read of its claim, which somebody may have taken since.
+    AdoptUnclaimed,
+    /// Throw away what has come when it was kept meanwhile, and is served.
+    DiscardAdopted,
+    /// Serve a volume that has arrived and whose data are not on the disks that are there.
+    AdoptLost,
+    /// Take it for proof that a destination has a volume that it lists it, although it has lost the data.
+    CountLost,
+    /// Take it for proof that a destination had a volume that it is in its recycle bin, although it has lost the data.
+    CountBinned,
+    /// Throw away what has come as its source has told once that it has the volume, be that of before the move.
+    BelieveList,
+    /// Say to the destination of a move that nothing is known of that the volume stays, although its data are lost here.
+    VouchLost,
+    /// Forget the departure that a volume has when a move of before is decided.
+    ForgetNewer,
+    /// Tell the destination of a move that its volume stays as that was given up in this life, although its data are lost
+    /// here since.
+    GiveUpLost,
+    /// Say of a volume that it stays, or was adopted, although it is about to leave.
+    VouchLeaving,
+    /// The same of what has come, and has not its name.
+    VouchHidden,
+    /// Delete what is left of a volume as its destination has told once that it has it, although it says that it knows nothing
+    /// of it.
+    PurgeListed,
+    /// Serve a copy by word of an operator although another member has told that it has that volume.
+    KeepTwice,
+    /// Delete of a void set what was known of it before its turn came.
+    SettleStale,
+    /// Move a volume of which a snapshot is undecided.
+    MoveUndecided,
+    /// Keep the name of a volume that an operator was refused to keep.
+    KeepRefusedName,
+    /// Keep the name of what an operator throws away until it is gone.
+    KeepGivenName,
+    /// Take it for proof that a volume was at its destination that its name has passed on by another move.
+    BlindProof,
+    /// Answer at the address of the group by accounts and tokens of this member alone.
+    AnswerByOwn,
+    /// Go on to answer at the address of the group when that has left.
+    AnswerAfter,
+    /// Answer whoever manages the group while this member leaves it.
+    AnswerLeaving,
     /// Leave registrations of a volume that has moved with the portal group of the member that it was on.
     KeepOldPort,
 }

@@ -9,8 +9,8 @@ use array::api::{
 };
 use block::Latency;
 use group::handover::SourceSays;
-use group::membership::Applicant;
-use group::settings::{Arrival, Departure, NotThere};
+use group::membership::{Applicant, Verdict};
+use group::settings::{Arrival, Departure, NotThere, SetIntent};
 use target::{
     ConnectionInfo, CoreFigures, PortalFigures, ReservationsInfo, UnitFigures, UnitInfo,
     WorkFigures,
@@ -116,6 +116,12 @@ pub enum Answer {
     Departures(Vec<Departure>),
     /// What is stored of volumes that move.
     Transits(Vec<Transit>),
+    /// What counts of a set of snapshots.
+    Decided(Verdict),
+    /// Whether what was decided about a set of snapshots is done.
+    SetSettled(bool),
+    /// Sets of snapshots.
+    Sets(Vec<SetIntent>),
     /// What became of a volume that arrives.
     Arrived(ArrivalStep),
     /// Volumes that arrive.

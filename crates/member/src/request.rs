@@ -10,6 +10,7 @@ use crate::login_request::{AccountRequest, TokenRequest};
 use crate::memory::CacheMemory;
 use crate::move_request::MoveRequest;
 use crate::schedule_request::ScheduleRequest;
+use crate::set_request::SetRequest;
 
 /// One request. What each is answered with stands behind the arrow, nothing where there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub enum Request {
     Configuration(ConfigurationRequest),
     /// About volumes that move from one member to another.
     Move(MoveRequest),
+    /// About snapshots of one moment of several members.
+    Set(SetRequest),
     /// Who is connected → [`super::reply::Connection`]s.
     Connections,
     /// What hosts have had done → [`super::reply::Figures`].
@@ -174,6 +177,7 @@ impl Request {
             Self::Schedule(request) => request.volumes(),
             Self::Configuration(request) => request.volumes(),
             Self::Move(request) => request.volumes(),
+            Self::Set(request) => request.volumes(),
             Self::Disk(_)
             | Self::Array(_)
             | Self::Chap(_)

@@ -172,7 +172,7 @@ impl ServedElsewhere {
 }
 
 /// Those of the portals of another server that lead a host there that came to the address `at`.
-fn leading_there<'a>(
+pub(crate) fn leading_there<'a>(
     portals: &'a [SocketAddr],
     at: IpAddr,
     own: &'a [SocketAddr],
@@ -187,7 +187,7 @@ fn leading_there<'a>(
 /// Of the portals of another server the one to which a host that came to the address `at` has the best way: the address
 /// that has the most bits in common with that one, from the first on, so that it lies in the same network if one does,
 /// and at least in the same family if one does. Among equals the first.
-fn best(portals: &[SocketAddr], at: IpAddr, own: &[SocketAddr]) -> Option<SocketAddr> {
+pub(crate) fn best(portals: &[SocketAddr], at: IpAddr, own: &[SocketAddr]) -> Option<SocketAddr> {
     let in_common = |portal: &SocketAddr| Reverse(bits_in_common(portal.ip(), at.to_canonical()));
     leading_there(portals, at, own).min_by_key(in_common)
 }

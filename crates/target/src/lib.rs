@@ -25,12 +25,14 @@ mod audit;
 mod config;
 mod copy;
 mod cores;
+mod crowded;
 mod datamover;
 mod doors;
 mod elsewhere;
 mod exec;
 mod ffp;
 mod figures;
+mod floating;
 mod login;
 mod memory;
 mod mutants;
@@ -55,9 +57,11 @@ pub use audit::{
     AccessEvent, AccessListener, Happened, Missed, REFUSALS_TOLD_MAX, RefusalKind, Who,
 };
 pub use config::{Config, Elsewhere, Limits, Redirect, TargetSpec, UnitSpec};
+pub use crowded::CrowdedOut;
 pub use doors::GIVING_WAY_MAX;
 pub use elsewhere::{RemoteTarget, ShownTo};
 pub use figures::{UnitFigures, WorkFigures};
+pub use floating::{FloatingListener, FloatingPortal};
 pub use portal::REFUSALS_MAX;
 pub use scsi::reservation::{
     ImageError, REGISTRATIONS_MAX, RegistrantInfo, ReservationType, ReservationsInfo,

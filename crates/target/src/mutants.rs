@@ -14,6 +14,8 @@ pub(crate) enum Mutant {
     EarlyAbort,
     /// Let a host write whose reservation was taken away while its data came.
     LateFence,
+    /// Let a session begin at a portal that another server has next.
+    StayAfloat,
     /// Answer a change of reservations that could not be saved.
     EarlyReservation,
     /// Change reservations of a unit in no order.
@@ -66,6 +68,12 @@ pub(crate) enum Mutant {
     OwnName,
     /// Lose what a session has counted when it ends.
     ForgetFigures,
+    /// Let hosts have more connections than they may have.
+    BeyondLimit,
+    /// Let one address have all connections.
+    OneHasAll,
+    /// Refuse a host that comes back to its session where all connections are taken.
+    NoReturn,
     /// Send a host to another server as often as it comes.
     SendRound,
 }

@@ -3,9 +3,11 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ring::wait::Event;
 use ring::{Listener, Remote, Stream};
 
 use crate::login::{self, Admission};
@@ -39,14 +41,31 @@ pub(crate) fn open(
         listeners.push(listener);
     }
     for listener in listeners {
-        ring::spawn(accept_loop(shared.clone(), listener));
+        // It goes on until the server stops.
+        let ended = Rc::new(Event::default());
+        ring::spawn(accept_loop(shared.clone(), listener, ended));
     }
     Ok(bound)
 }
 
-async fn accept_loop(shared: Arc<Shared>, listener: Listener) {
+/// Listens at an address that this host need not have yet, on this core, until `ended` is set.
+///
+/// # Errors
+/// The address or the port cannot be had.
+pub(crate) fn open_floating(
+    shared: &Arc<Shared>,
+    address: SocketAddr,
+    ended: Rc<Event>,
+) -> io::Result<()> {
+    let listener = Listener::bind_floating(address, BACKLOG)?;
+    ring::spawn(accept_loop(shared.clone(), listener, ended));
+    Ok(())
+}
+
+async fn accept_loop(shared: Arc<Shared>, listener: Listener, ended: Rc<Event>) {
     while !shared.is_stopping() {
-        match listener.accept().await {
+        let Some(accepted) = ended.or(listener.accept()).await else { return };
+        match accepted {
             Ok((stream, peer)) => {
                 wait_for_closing(&shared).await;
                 if let Ok(fd) = stream.into_fd() {

@@ -1,6 +1,7 @@
 //! Who is logged in where: shared by all cores, touched at login and at the end of a session only.
 
 use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use iscsi::params::SessionParams;
@@ -27,6 +28,8 @@ pub(crate) struct Residence {
     pub(crate) params: SessionParams,
     /// The connections it has.
     pub(crate) cids: Vec<u16>,
+    /// Whose it is: where its first connection came from, as [`share::network`](crate::share::network) says it.
+    pub(crate) peer: IpAddr,
     /// The CHAP user that its first connection proved to be.
     pub(crate) user: Option<Arc<str>>,
     /// It takes no connections any more, and is there until its tasks are over.
@@ -40,8 +43,66 @@ impl Residence {
     }
 }
 
+/// How many connections hosts may have, and have. Invariant ([`Tables::count`]): of each session as many places are taken
+/// as it has connections, and one of a session that has none any more and has not ended; and one is kept for a login whose
+/// session before has ended. So whoever comes back to a session takes no place that another one could have. Each place is
+/// of the address of its session, and none takes one more that has as many as one may have.
+#[derive(Debug)]
+struct Places {
+    taken: usize,
+    max: usize,
+    /// Of those, by address. Who has none is not in it.
+    of_peers: HashMap<IpAddr, usize>,
+    of_one_max: usize,
+}
+
+impl Places {
+    /// Why this address gets no further one, if it does not.
+    fn refuse(&self, peer: IpAddr) -> Option<Full> {
+        let own = self.of_peers.get(&peer).copied().unwrap_or(0);
+        if self.taken >= self.max && !mutants::is(Mutant::BeyondLimit) {
+            Some(Full::All)
+        } else if own >= self.of_one_max && !mutants::is(Mutant::OneHasAll) {
+            Some(Full::OfOne)
+        } else {
+            None
+        }
+    }
+
+    fn take(&mut self, peer: IpAddr, count: usize) {
+        if count > 0 {
+            self.taken += count;
+            *self.of_peers.entry(peer).or_default() += count;
+        }
+    }
+
+    fn give_back(&mut self, peer: IpAddr, count: usize) {
+        self.taken -= count;
+        let left = self.of_peers.get_mut(&peer).map(|own| {
+            *own -= count;
+            *own
+        });
+        if left == Some(0) {
+            self.of_peers.remove(&peer);
+        }
+    }
+
+    /// Of a session with so many connections.
+    fn of(residence: &Residence) -> usize {
+        residence.cids.len().max(1)
+    }
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        let of_peers = HashMap::new();
+        Self { taken: 0, max: usize::MAX, of_peers, of_one_max: usize::MAX }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Tables {
+    places: Places,
     by_key: HashMap<SessionKey, Residence>,
     by_tsih: HashMap<u16, SessionKey>,
     last_tsih: u16,
@@ -53,6 +114,7 @@ struct Tables {
 #[derive(Debug)]
 struct Waiting {
     number: u64,
+    peer: IpAddr,
     user: Option<Arc<str>>,
     /// `None` once it was told that the place is free.
     told: Option<OneshotSender<Turn>>,
@@ -99,8 +161,49 @@ impl Tables {
     }
 
     fn enter(&mut self, key: &SessionKey, residence: Residence) {
+        self.places.take(residence.peer, Places::of(&residence));
         self.by_tsih.insert(residence.tsih, key.clone());
         self.by_key.insert(key.clone(), residence);
+    }
+
+    /// The login that waits for this place waits no more.
+    fn unwait(&mut self, key: &SessionKey) -> Option<Waiting> {
+        let waiting = self.waiting.remove(key)?;
+        if waiting.told.is_none() {
+            self.places.give_back(waiting.peer, 1);
+        }
+        Some(waiting)
+    }
+
+    /// The connections of a session are others.
+    fn set_connections(&mut self, key: &SessionKey, cids: Vec<u16>) {
+        let Some(residence) = self.by_key.get_mut(key) else { return };
+        self.places.give_back(residence.peer, Places::of(residence));
+        residence.cids = cids;
+        self.places.take(residence.peer, Places::of(residence));
+    }
+
+    /// Why a login of this key that would take a place which nobody has yet gets none, if it does not.
+    fn crowds_out(&self, key: &SessionKey, peer: IpAddr) -> Option<Full> {
+        let is_its_own = self.by_key.contains_key(key) || self.waiting.contains_key(key);
+        let full = self.places.refuse(peer)?;
+        (!is_its_own || mutants::is(Mutant::NoReturn)).then_some(full)
+    }
+
+    /// Asserts the invariant of [`Places`].
+    fn check(&self) {
+        debug_assert_eq!(self.places.taken, self.count(), "places are those of sessions");
+        debug_assert_eq!(
+            self.places.taken,
+            self.places.of_peers.values().sum::<usize>(),
+            "each place is of one address"
+        );
+    }
+
+    /// How many places are taken, counted anew.
+    fn count(&self) -> usize {
+        let kept = self.waiting.values().filter(|waiting| waiting.told.is_none()).count();
+        self.by_key.values().map(Places::of).sum::<usize>() + kept
     }
 }
 
@@ -143,6 +246,17 @@ pub(crate) enum Claim<'a> {
     NotNow,
     /// The place is another CHAP user's.
     OtherUser,
+    /// There is no place for it.
+    Full(Full),
+}
+
+/// Why there is no place for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// Hosts have as many connections as they may have.
+    All,
+    /// Its address has as many as one address may have.
+    OfOne,
 }
 
 /// What becomes of a login that has waited for a place.
@@ -201,12 +315,16 @@ impl Registry {
         if tables.is_of_another(key, residence.user.as_deref()) {
             return Claim::OtherUser;
         }
-        let before = tables.waiting.remove(key);
+        if let Some(full) = tables.crowds_out(key, residence.peer) {
+            return Claim::Full(full);
+        }
+        let before = tables.unwait(key);
         let claim = if let Some(old) = tables.by_key.get(key).cloned() {
             let (tell, turn) = ring::oneshot();
             tables.last_waiting += 1;
             let number = tables.last_waiting;
-            let waiting = Waiting { number, user: residence.user, told: Some(tell) };
+            let Residence { peer, user, .. } = residence;
+            let waiting = Waiting { number, peer, user, told: Some(tell) };
             tables.waiting.insert(key.clone(), waiting);
             Claim::Waits(Wait { registry: self, key: key.clone(), number, turn }, old)
         } else if tables.by_tsih.contains_key(&residence.tsih) {
@@ -215,6 +333,7 @@ impl Registry {
             tables.enter(key, residence);
             Claim::Entered
         };
+        tables.check();
         drop(tables);
         if let Some(tell) = before.and_then(|before| before.told) {
             tell.send(Turn::Replaced);
@@ -224,11 +343,54 @@ impl Registry {
 
     /// Notes which connections a session has now.
     pub(crate) fn set_connections(&self, key: &SessionKey, tsih: u16, cids: Vec<u16>) {
-        if let Some(residence) = self.tables().by_key.get_mut(key)
-            && residence.tsih == tsih
-        {
-            residence.cids = cids;
+        let mut tables = self.tables();
+        if tables.by_key.get(key).is_some_and(|residence| residence.tsih == tsih) {
+            tables.set_connections(key, cids);
+            tables.check();
         }
+    }
+
+    /// Takes a place for one more connection of a session, unless there is none. One that comes in the place of another
+    /// has that.
+    pub(crate) fn add_connection(
+        &self,
+        key: &SessionKey,
+        (tsih, cid): (u16, u16),
+        is_in_place: bool,
+    ) -> Result<(), Full> {
+        let mut tables = self.tables();
+        let found = tables.by_key.get(key).filter(|residence| residence.tsih == tsih);
+        // Of a session that has just ended nothing is to be taken.
+        let Some(residence) = found else { return Ok(()) };
+        let adds_nothing = residence.cids.is_empty() || residence.cids.contains(&cid);
+        if !adds_nothing
+            && !is_in_place
+            && let Some(full) = tables.places.refuse(residence.peer)
+        {
+            return Err(full);
+        }
+        let mut cids = residence.cids.clone();
+        if !cids.contains(&cid) {
+            cids.push(cid);
+        }
+        tables.set_connections(key, cids);
+        tables.check();
+        Ok(())
+    }
+
+    /// Hosts may have so many connections from now on. Those that are there stay.
+    pub(crate) fn set_connections_max(&self, max: usize) {
+        self.tables().places.max = max;
+    }
+
+    /// Of those, one address may have so many from now on. Those that are there stay.
+    pub(crate) fn set_connections_of_one_max(&self, max: usize) {
+        self.tables().places.of_one_max = max;
+    }
+
+    /// How many places for connections are taken.
+    pub(crate) fn connections(&self) -> usize {
+        self.tables().places.taken
     }
 
     /// Notes that a session takes no connections any more.
@@ -243,11 +405,18 @@ impl Registry {
     pub(crate) fn remove(&self, key: &SessionKey, tsih: u16) {
         let mut tables = self.tables();
         if tables.by_key.get(key).is_some_and(|residence| residence.tsih == tsih) {
-            tables.by_key.remove(key);
+            if let Some(gone) = tables.by_key.remove(key) {
+                tables.places.give_back(gone.peer, Places::of(&gone));
+            }
             tables.by_tsih.remove(&tsih);
-            let next = tables.waiting.get_mut(key).and_then(|next| next.told.take());
+            let next = tables.waiting.get_mut(key);
+            let next = next.and_then(|next| Some((next.peer, next.told.take()?)));
+            if let Some((peer, _)) = &next {
+                tables.places.take(*peer, 1);
+            }
+            tables.check();
             drop(tables);
-            if let Some(tell) = next {
+            if let Some((_, tell)) = next {
                 tell.send(Turn::Free);
             }
         }
@@ -271,6 +440,13 @@ impl Registry {
         let tables = self.tables();
         let keys = tables.by_key.keys().filter(|key| *key.target == *target);
         keys.map(|key| key.initiator.clone()).collect()
+    }
+
+    /// The places that sessions of one target have.
+    pub(crate) fn connections_of(&self, target: &str) -> usize {
+        let tables = self.tables();
+        let own = tables.by_key.iter().filter(|(key, _)| *key.target == *target);
+        own.map(|(_, residence)| Places::of(residence)).sum()
     }
 
     /// Sessions of one target.
@@ -303,7 +479,10 @@ impl Wait<'_> {
         if !newest || taken {
             return Entry::Replaced;
         }
+        // The place that was kept for it.
+        drop(tables.unwait(&self.key));
         tables.enter(&self.key, residence);
+        tables.check();
         Entry::Entered
     }
 }
@@ -312,188 +491,11 @@ impl Drop for Wait<'_> {
     fn drop(&mut self) {
         let mut tables = self.registry.tables();
         if tables.waiting.get(&self.key).is_some_and(|own| own.number == self.number) {
-            tables.waiting.remove(&self.key);
+            drop(tables.unwait(&self.key));
+            tables.check();
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn key(name: &str) -> SessionKey {
-        SessionKey { target: "t".into(), initiator: name.into(), isid: [0; 6] }
-    }
-
-    #[test]
-    fn a_key_and_a_tsih_belong_to_one_session() {
-        let registry = Registry::default();
-        let residence = |core: u16| Residence {
-            tsih: registry.new_tsih().unwrap(),
-            core: CoreId::from(core),
-            params: SessionParams::default(),
-            cids: vec![0],
-            user: None,
-            is_ending: false,
-        };
-        let (first, second) = (residence(0), residence(1));
-        assert_ne!(first.tsih, second.tsih);
-        assert!(matches!(
-            registry.claim(&key("a"), first.clone(), || Sharing::Several),
-            Claim::Entered
-        ));
-        let taken = registry.claim(&key("a"), second.clone(), || Sharing::Several);
-        assert!(matches!(taken, Claim::Waits(_, ref old) if *old == first), "the key is taken");
-        drop(taken);
-        let taken = registry.claim(&key("b"), first.clone(), || Sharing::Several);
-        assert!(matches!(taken, Claim::TsihTaken));
-        let elsewhere = SessionKey { target: "u".into(), ..key("a") };
-        let entered = registry.claim(&elsewhere, second.clone(), || Sharing::Several);
-        assert!(matches!(entered, Claim::Entered), "another target, another session");
-        assert_eq!((registry.len(), registry.count("t"), registry.count("v")), (2, 1, 0));
-        let counts = registry.counts();
-        assert_eq!((counts.len(), counts.get("t"), counts.get("u")), (2, Some(&1), Some(&1)));
-        registry.remove(&elsewhere, second.tsih);
-        registry.set_connections(&key("a"), second.tsih, vec![7]);
-        registry.remove(&key("a"), second.tsih);
-        assert_eq!(
-            registry.find(&key("a")),
-            Some(first.clone()),
-            "only its own session removes it"
-        );
-        registry.remove(&key("a"), first.tsih);
-        assert_eq!(registry.find(&key("a")), None);
-        assert_eq!(registry.len(), 0);
-    }
-
-    fn waits(claim: Claim<'_>) -> Wait<'_> {
-        let Claim::Waits(wait, _) = claim else { panic!("the place is free: {claim:?}") };
-        wait
-    }
-
-    /// What it was told, if anything.
-    fn told(wait: &mut Wait<'_>) -> Option<Turn> {
-        use futures_util::FutureExt;
-        (&mut wait.turn).now_or_never().flatten()
-    }
-
-    #[test]
-    fn the_newest_login_has_the_place_also_when_it_found_it_free() {
-        let registry = Registry::default();
-        let residence = |tsih| Residence {
-            tsih,
-            core: CoreId::from(0),
-            params: SessionParams::default(),
-            cids: vec![0],
-            user: None,
-            is_ending: false,
-        };
-        assert!(matches!(
-            registry.claim(&key("a"), residence(1), || Sharing::Several),
-            Claim::Entered
-        ));
-        let mut second = waits(registry.claim(&key("a"), residence(2), || Sharing::Several));
-        let mut third = waits(registry.claim(&key("a"), residence(3), || Sharing::Several));
-        assert_eq!((told(&mut second), told(&mut third)), (Some(Turn::Replaced), None));
-        drop(second);
-        registry.remove(&key("a"), 1);
-        assert_eq!(told(&mut third), Some(Turn::Free));
-        // Before the third gets to it a fourth has come.
-        assert!(matches!(
-            registry.claim(&key("a"), residence(4), || Sharing::Several),
-            Claim::Entered
-        ));
-        assert_eq!(third.enter(residence(3), || Sharing::Several), Entry::Replaced);
-        assert_eq!(registry.find(&key("a")), Some(residence(4)));
-        let mut fifth = waits(registry.claim(&key("a"), residence(5), || Sharing::Several));
-        registry.remove(&key("a"), 4);
-        assert_eq!(told(&mut fifth), Some(Turn::Free));
-        assert_eq!(fifth.enter(residence(5), || Sharing::Several), Entry::Entered);
-        assert!(registry.tables().waiting.is_empty());
-    }
-
-    #[test]
-    fn a_place_is_of_one_user_until_its_session_ends() {
-        let registry = Registry::default();
-        let claim = |tsih, user: Option<&str>| {
-            let residence = Residence {
-                tsih,
-                core: CoreId::from(0),
-                params: SessionParams::default(),
-                cids: vec![0],
-                user: user.map(Arc::from),
-                is_ending: false,
-            };
-            registry.claim(&key("a"), residence, || Sharing::Several)
-        };
-        assert!(matches!(claim(1, Some("bob")), Claim::Entered));
-        assert!(matches!(claim(2, Some("eve")), Claim::OtherUser));
-        assert!(matches!(claim(2, None), Claim::OtherUser));
-        let again = waits(claim(2, Some("bob")));
-        // Nor does anybody take the place of a login that waits, though the session ends by now.
-        registry.set_ending(&key("a"), 2);
-        assert!(!registry.find(&key("a")).unwrap().is_ending, "that is another session");
-        registry.set_ending(&key("a"), 1);
-        assert!(matches!(claim(3, Some("eve")), Claim::OtherUser));
-        drop(again);
-        let mut next = waits(claim(3, Some("eve")));
-        assert!(matches!(claim(4, Some("bob")), Claim::OtherUser));
-        registry.remove(&key("a"), 1);
-        assert_eq!(told(&mut next), Some(Turn::Free));
-        assert!(matches!(claim(5, None), Claim::OtherUser), "it has been told, and comes");
-        drop(next);
-        assert!(matches!(claim(5, None), Claim::Entered));
-    }
-
-    #[test]
-    fn a_target_that_is_not_shared_has_one_host_at_a_time() {
-        let registry = Registry::default();
-        let residence = |tsih| Residence {
-            tsih,
-            core: CoreId::from(0),
-            params: SessionParams::default(),
-            cids: vec![0],
-            user: None,
-            is_ending: false,
-        };
-        let claim = |key: &SessionKey, tsih| registry.claim(key, residence(tsih), || Sharing::One);
-        let port = |name: &str, isid| SessionKey { isid, ..key(name) };
-        assert!(matches!(claim(&key("a"), 1), Claim::Entered));
-        assert!(matches!(claim(&port("a", [1; 6]), 2), Claim::Entered), "a path of the same host");
-        assert!(matches!(claim(&key("b"), 3), Claim::InUse(name) if &*name == "a"));
-        let elsewhere = SessionKey { target: "u".into(), ..key("b") };
-        assert!(matches!(claim(&elsewhere, 3), Claim::Entered), "another target");
-        // While the first one comes back, its place is kept.
-        registry.remove(&port("a", [1; 6]), 2);
-        let mut again = waits(claim(&key("a"), 4));
-        registry.remove(&key("a"), 1);
-        assert_eq!(told(&mut again), Some(Turn::Free));
-        assert!(matches!(claim(&key("b"), 5), Claim::InUse(_)));
-        assert_eq!(again.enter(residence(4), || Sharing::One), Entry::Entered);
-        registry.remove(&key("a"), 4);
-        assert!(matches!(claim(&key("b"), 6), Claim::Entered), "nobody is there any more");
-        // One that was shared and is not any more lets none of its hosts come back beside others.
-        assert!(matches!(
-            registry.claim(&key("c"), residence(7), || Sharing::Several),
-            Claim::Entered
-        ));
-        let late = waits(registry.claim(&key("c"), residence(8), || Sharing::Several));
-        registry.remove(&key("c"), 7);
-        assert_eq!(late.enter(residence(8), || Sharing::One), Entry::InUse("b".into()));
-        // While it is decided those that are there come back, and no others come.
-        let no_more = || Sharing::NoMore;
-        assert!(matches!(
-            registry.claim(&port("b", [1; 6]), residence(8), no_more),
-            Claim::Entered
-        ));
-        assert!(matches!(registry.claim(&key("c"), residence(9), no_more), Claim::NotNow));
-        assert_eq!(registry.hosts("t").len(), 1);
-        assert!(matches!(
-            registry.claim(&key("c"), residence(9), || Sharing::Several),
-            Claim::Entered
-        ));
-        let late = waits(registry.claim(&key("c"), residence(10), no_more));
-        registry.remove(&key("c"), 9);
-        assert_eq!(late.enter(residence(10), no_more), Entry::NotNow, "it is not seen there");
-    }
-}
+mod tests;

@@ -11,9 +11,11 @@ use crate::access::Rules;
 use crate::audit::Feed;
 use crate::config::{Limits, Redirect};
 use crate::copy::CopyManager;
+use crate::crowded::Crowded;
 use crate::doors::Doors;
 use crate::elsewhere::ServedElsewhere;
 use crate::figures::CountedAddresses;
+use crate::floating::Floating;
 use crate::registry::Registry;
 use crate::store::UnitStore;
 use crate::targets::{Common, Table};
@@ -39,11 +41,15 @@ pub(crate) struct Shared {
     pub(crate) redirect: Option<Arc<dyn Redirect>>,
     /// Bound addresses, known once the listeners are.
     pub(crate) portals: OnceLock<Vec<SocketAddr>>,
+    /// The portal that this server and others have by turns.
+    pub(crate) floating: Floating,
     /// Addresses at which hosts arrived that have figures of their own.
     pub(crate) counted_addresses: CountedAddresses,
     /// The way to each core.
     pub(crate) cores: OnceLock<Vec<Remote>>,
     pub(crate) registry: Registry,
+    /// Logins that found no place there.
+    pub(crate) crowded: Crowded,
     /// Copies under way, of all targets, and how many tokens there are.
     pub(crate) copies: Arc<CopyManager>,
     /// Connections by core: a new one goes where there are fewest.
@@ -108,8 +114,11 @@ impl Shared {
     }
 
     /// Addresses to announce to an initiator that reached us at `local`: a wildcard portal is
-    /// known to it by that address (RFC 7143 §13.8).
+    /// known to it by that address (RFC 7143 §13.8). Where that is the floating one, those that are this server's alone.
     pub(crate) fn announced_portals(&self, local: SocketAddr) -> Vec<SocketAddr> {
+        if let Some(own) = self.floating.own_at(local) {
+            return own;
+        }
         let portals = self.portals.get().map_or(&[][..], Vec::as_slice);
         let mut announced = Vec::with_capacity(portals.len());
         for portal in portals {

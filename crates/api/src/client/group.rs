@@ -1,12 +1,14 @@
 //! What is asked about the group of a member.
 
+use ::group::pki::only_certificate;
 use axum::http::Method;
 
 use super::http::Sent;
-use super::{Client, Result, path};
+use super::{Client, ClientError, Result, path};
 use crate::types::{
-    CreatedJoinToken, Group, GroupChange, GroupVolume, JoinGroup, JoinToken, Member, MemberChange,
-    NewGroup, NewJoinToken, NewPool, Pool, PoolMerge, ShareSettings,
+    CreatedJoinToken, Group, GroupCertificate, GroupChange, GroupConnections, GroupVolume,
+    JoinGroup, JoinToken, Member, MemberChange, NewGroup, NewGroupAddress, NewJoinToken, NewPool,
+    Pool, PoolConnections, PoolMerge, ShareSettings,
 };
 
 impl Client {
@@ -18,6 +20,37 @@ impl Client {
     /// Makes a group whose first member it is.
     pub fn create_group(&self, new: &NewGroup) -> Result<Group> {
         self.send(Method::POST, "/v1/group", new)
+    }
+
+    /// By what its group is known at its address.
+    pub fn group_certificate(&self) -> Result<GroupCertificate> {
+        let mut known: GroupCertificate = self.get("/v1/group/certificate")?;
+        // The ends of lines are written out in all texts of an answer; this one is a file.
+        known.certificate = known.certificate.replace(r"\u{a}", "\n");
+        let is_of_pem = |c: char| c.is_ascii_alphanumeric() || "+/=- \n".contains(c);
+        let read = match known.certificate.chars().all(is_of_pem) {
+            true => only_certificate(&known.certificate).map(drop),
+            false => Err("it is no PEM".to_owned()),
+        };
+        let strange = |why| format!("the certificate of the group does not read: {why}");
+        read.map_err(|why| ClientError::strange(&self.way, &strange(why)))?;
+        Ok(known)
+    }
+
+    /// Gives its group an address.
+    pub fn set_group_address(&self, address: &str) -> Result<Group> {
+        let new = NewGroupAddress { address: address.to_owned() };
+        self.send(Method::PUT, "/v1/group/address", &new)
+    }
+
+    /// Takes that away.
+    pub fn clear_group_address(&self) -> Result<()> {
+        self.call(&Sent::new(Method::DELETE, "/v1/group/address")).map(drop)
+    }
+
+    /// Changes how many connections of hosts its group takes.
+    pub fn set_group_connections(&self, new: &GroupConnections) -> Result<Group> {
+        self.send(Method::PUT, "/v1/group/connections", new)
     }
 
     /// Gives its group another name.
@@ -74,6 +107,11 @@ impl Client {
     /// Has it share the settings of its group; with `replace` its own go where they differ.
     pub fn share_settings(&self, replace: bool) -> Result<Group> {
         self.send(Method::POST, "/v1/group/share", &ShareSettings { replace })
+    }
+
+    /// Changes how many connections of hosts a pool takes; `None` for as many as pools do by themselves.
+    pub fn set_pool_connections(&self, name: &str, limit: Option<u32>) -> Result<Pool> {
+        self.send(Method::PUT, &path(["pools", name, "connections"]), &PoolConnections { limit })
     }
 
     /// The pools of its group.

@@ -40,6 +40,8 @@ use http::{Reply, Sent};
 pub(crate) use paths::encoded;
 use paths::{path, with_query};
 use printed::printed;
+#[cfg(test)]
+pub(crate) use trust::client_config;
 pub use trust::{Fingerprint, FingerprintError, Trust};
 use way::Way;
 pub use way::{Remote, ServerUrl, UrlError};
@@ -101,6 +103,13 @@ impl Client {
     #[must_use]
     pub fn answered_by(&self) -> Option<String> {
         self.heard().answered_by.clone()
+    }
+
+    /// Whether it is asked at a socket of this machine: all calls are answered by one member, also when that leaves
+    /// its group.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        matches!(*self.way, Way::Socket(_))
     }
 
     /// The members of which nothing was in the last list, as they were away or did not answer.

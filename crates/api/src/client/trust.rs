@@ -63,7 +63,7 @@ impl Fingerprint {
 }
 
 /// A client of TLS that trusts so; why it can trust nobody.
-pub(super) fn client_config(trust: Trust) -> Result<ClientConfig, String> {
+pub(crate) fn client_config(trust: Trust) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()

@@ -11,7 +11,7 @@ use group::schedules::ScheduleError;
 use group::settings::SettingsError;
 use group::store::StoreError;
 use member::spec::{DiskError, OpenError};
-use member::{GroupError, KeptError, MoveError, RequestError};
+use member::{GroupError, KeptError, MoveError, RequestError, SetError};
 
 use super::Code;
 
@@ -24,6 +24,7 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         RequestError::Kept(error) => of_kept(error),
         RequestError::Group(error) => of_group(error),
         RequestError::Move(error) => of_move(error),
+        RequestError::Set(error) => of_set(error),
         RequestError::NoRoomBeside { .. } => Code::NoSpace,
         RequestError::BinHolds { source, .. } => code_of(source),
         RequestError::Unfinished { source, .. } => code_of(source),
@@ -61,6 +62,19 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
     }
 }
 
+const fn of_set(error: &SetError) -> Code {
+    match error {
+        SetError::TooMany { .. } => Code::Invalid,
+        SetError::Undecided { .. } | SetError::VolumeUndecided { .. } | SetError::Moves { .. } => {
+            Code::InUse
+        }
+        SetError::HalfMade(_) | SetError::OtherSeat | SetError::NoSuch => Code::WrongState,
+        SetError::TooLate { .. } | SetError::NamesUnknown(_) | SetError::VolumeUnknown { .. } => {
+            Code::Unavailable
+        }
+    }
+}
+
 fn of_move(error: &MoveError) -> Code {
     match error {
         MoveError::Nowhere { why, .. } => of_placement(why),
@@ -71,13 +85,16 @@ fn of_move(error: &MoveError) -> Code {
         | MoveError::Here(_)
         | MoveError::Alone { .. }
         | MoveError::KeepsOwn { .. }
+        | MoveError::PoolFull { .. }
         | MoveError::WithoutList(_)
         | MoveError::NameNotHeld(_)
         | MoveError::Sanitized(_)
         | MoveError::HalfMade(_)
         | MoveError::NoSuch(_)
         | MoveError::GroupDecides(_)
+        | MoveError::SeatChanged(_)
         | MoveError::NotDecided { .. }
+        | MoveError::HasItNow { .. }
         | MoveError::NotCaughtUp { .. }
         | MoveError::TooManySnapshots { .. }
         | MoveError::OutOfStep { .. }
@@ -158,7 +175,7 @@ fn of_settings(error: &SettingsError) -> Code {
         SettingsError::NoSuchUser(_) => Code::NoSuchUser,
         SettingsError::PolicyExists(_) | SettingsError::UserExists(_) => Code::NameTaken,
         SettingsError::PolicyInUse { .. } | SettingsError::UserInUse { .. } => Code::InUse,
-        SettingsError::LeavesAlready(_) => Code::InUse,
+        SettingsError::SetThere | SettingsError::LeavesAlready(_) => Code::InUse,
         SettingsError::Full { .. } => Code::NoSpace,
         SettingsError::Contended => Code::TooBusy,
         SettingsError::Unreadable(_) => Code::Unavailable,
@@ -209,13 +226,17 @@ fn of_membership(error: &MembershipError) -> Code {
         | MembershipError::PoolTaken(_)
         | MembershipError::VolumeNameTaken { .. } => Code::NameTaken,
         MembershipError::ArrayKnown { .. } | MembershipError::GroupExists(_) => Code::AlreadyThere,
-        MembershipError::AddressTaken { .. } | MembershipError::PoolNotEmpty { .. } => Code::InUse,
+        MembershipError::AddressTaken { .. }
+        | MembershipError::AddressOfMember { .. }
+        | MembershipError::AddressOfGroup(_)
+        | MembershipError::PoolNotEmpty { .. } => Code::InUse,
         MembershipError::Full
         | MembershipError::NumbersUsedUp
         | MembershipError::TooManyTokens
         | MembershipError::TooManyPools => Code::LimitReached,
         MembershipError::Name(_)
         | MembershipError::Address(_)
+        | MembershipError::AddressNowhere(_)
         | MembershipError::Port(_)
         | MembershipError::Applicant(_)
         | MembershipError::VolumeName(_)
@@ -414,6 +435,7 @@ mod tests {
             (MoveError::Nowhere { name: name(), why: no_pool }, Code::NoSuchPool, 404),
             (MoveError::Away { name: name(), member: to() }, Code::Unavailable, 503),
             (MoveError::NameThere { name: name(), member: to() }, Code::NameTaken, 409),
+            (MoveError::HasItNow { name: name(), member: to() }, Code::WrongState, 409),
             (MoveError::MovesAlready { name: name(), to: to() }, Code::InUse, 409),
             (MoveError::TooMany { max: 4 }, Code::TooBusy, 503),
             (MoveError::NoSuch("0".into()), Code::WrongState, 409),

@@ -15,6 +15,7 @@ use member::{
 use tokio::sync::{Mutex, OwnedSemaphorePermit, RwLock, Semaphore, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
+use super::at_group::AtGroup;
 use super::carry::{Lines, Whereabouts};
 use super::followers::{Followers, Following};
 use super::idempotency::Remembered;
@@ -22,6 +23,7 @@ use super::login::{Doorkeeper, Login};
 use super::moving::Moves;
 use super::pace::Paces;
 use super::runs::Runs;
+use super::sets::Driven;
 use super::signal::Signal;
 use super::tags::{Family, Kept, Tag};
 use super::walks::{WALKS_MAX, WALKS_OF_OWNER_MAX, Walking, Walks};
@@ -128,6 +130,8 @@ pub(super) struct App {
     pub(super) joining: Arc<Mutex<()>>,
     /// The members of the group, as this one knows them now.
     pub(super) roll: CurrentRoll,
+    /// The address of the group, as the interface stands to it.
+    pub(super) at_group: AtGroup,
     /// The door of members, which is there as long as this one is in a group.
     door: CurrentDoor,
     /// Where in the group is what was made a moment ago.
@@ -136,6 +140,8 @@ pub(super) struct App {
     pub(super) lines: Lines,
     /// Volumes that move, as far as this side has to know.
     pub(super) moves: Moves,
+    /// Snapshots of several members that this one drives.
+    pub(super) sets: Driven,
 }
 
 impl fmt::Debug for App {
@@ -175,10 +181,12 @@ impl App {
             tests: Paces::new(TESTS_MAX, TESTS_TIME),
             joining: Arc::default(),
             roll: config.roll.clone(),
+            at_group: AtGroup::new(config.group_address.clone(), config.listens()),
             door: config.door.clone(),
             whereabouts: Whereabouts::default(),
             lines: Lines::default(),
             moves: Moves::default(),
+            sets: Driven::default(),
         }
     }
 
@@ -208,6 +216,11 @@ impl App {
             }
         };
         self.logs.events.tell(events::Event::of_member(event.0, event.1));
+    }
+
+    /// The certificate of the authority of the member's group, in PEM, if it is in one.
+    pub(super) fn authority(&self) -> Option<String> {
+        self.door.now().map(|door| door.authority.clone())
     }
 
     /// Whether the member is in a group of which it has heard nothing since it was started.

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -62,11 +62,28 @@ pub(super) enum Door {
     /// At the socket of this machine.
     Socket(UnixListener),
     /// Over TLS, at one address or several.
-    Tls(Vec<TcpListener>, TlsAcceptor, Renew),
+    Tls(Vec<TcpListener>, Receive),
 }
 
-/// Takes the certificate anew if it has changed.
-pub(super) type Renew = Box<dyn Fn() + Send + Sync>;
+/// How one is received that came in over TLS at this address; `None` for one that is not to be answered there.
+pub(super) type Receive = Box<dyn Fn(IpAddr) -> Option<Reception> + Send + Sync>;
+
+/// How one is received.
+pub(super) struct Reception {
+    pub(super) acceptor: TlsAcceptor,
+    pub(super) means: Means,
+    /// Turns true when the connection is to end at once, whatever is under way in it.
+    pub(super) closing: Option<watch::Receiver<bool>>,
+}
+
+/// Whom one means that came in, by where it did. Each request is told of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Means {
+    /// This member.
+    Member,
+    /// The group, at its address: another member may have that by the next request.
+    Group,
+}
 
 /// One that came in.
 enum Arrival {
@@ -74,7 +91,20 @@ enum Arrival {
     Remote(TcpStream, SocketAddr),
 }
 
+impl Reception {
+    /// By this member as itself.
+    pub(super) const fn of_member(acceptor: TlsAcceptor) -> Self {
+        Self { acceptor, means: Means::Member, closing: None }
+    }
+}
+
 impl Door {
+    /// Over TLS at one address, where all are received alike.
+    pub(super) fn of_all(listener: TcpListener, acceptor: TlsAcceptor) -> Self {
+        let receive = move |_| Some(Reception::of_member(acceptor.clone()));
+        Self::Tls(vec![listener], Box::new(receive))
+    }
+
     /// The next that comes in.
     async fn accept(&self) -> io::Result<Arrival> {
         match self {
@@ -118,9 +148,12 @@ pub(super) async fn serve(
         loop {
             match (door.accept().await, &door) {
                 (Ok(Arrival::Process(stream)), _) => house.admit(stream),
-                (Ok(Arrival::Remote(stream, from)), Door::Tls(_, acceptor, renew)) => {
-                    renew();
-                    house.admit_remote(stream, from, acceptor.clone());
+                (Ok(Arrival::Remote(stream, from)), Door::Tls(_, receive)) => {
+                    // One that has gone already has no address any more.
+                    let local = stream.local_addr();
+                    if let Some(reception) = local.ok().and_then(|at| receive(at.ip())) {
+                        house.admit_remote(stream, from, reception);
+                    }
                 }
                 // The socket has none of these.
                 (Ok(Arrival::Remote(..)), Door::Socket(_)) => {}
@@ -166,34 +199,53 @@ impl House {
         let (router, open) = (self.router.clone(), self.open.clone());
         let is_ending = self.is_ending.clone();
         tokio::spawn(async move {
-            let peer = Peer::of(&stream);
-            converse(stream, peer, router, Arc::new(seat), is_ending).await;
+            let asks = (Peer::of(&stream), Means::Member);
+            converse(stream, asks, router, Arc::new(seat), is_ending).await;
             drop(open);
         });
     }
 
     /// Without room the connection is closed without a word: to say one over TLS takes more than it is worth.
-    fn admit_remote(&self, stream: TcpStream, from: SocketAddr, acceptor: TlsAcceptor) {
+    fn admit_remote(&self, stream: TcpStream, from: SocketAddr, reception: Reception) {
         let Some(seat) = self.callers.enter(Some(from.ip().into())) else { return };
         let (router, open) = (self.router.clone(), self.open.clone());
-        let mut is_ending = self.is_ending.clone();
+        let is_ending = self.is_ending.clone();
+        let Reception { acceptor, means, closing } = reception;
         tokio::spawn(async move {
-            let greeted = tokio::select! {
-                greeted = tokio::time::timeout(PATIENCE, greet(stream, acceptor)) => greeted,
-                () = seat.is_put_out() => return,
-                () = has_ended(&mut is_ending) => return,
-            };
-            match greeted {
-                Ok(Ok(Some(stream))) => {
-                    let peer = Peer::over_tls(from, stream.get_ref().1.peer_certificates());
-                    converse(stream, peer, router, Arc::new(seat), is_ending).await;
-                }
-                Ok(Ok(None)) => {}
-                Ok(Err(error)) => tracing::debug!("{from}: no TLS came about: {error}"),
-                Err(_) => tracing::debug!("{from}: no TLS came about in time"),
+            let served = serve_remote((stream, from, means), acceptor, router, seat, is_ending);
+            match closing {
+                Some(mut closing) => tokio::select! {
+                    () = served => {}
+                    () = has_ended(&mut closing) => {}
+                },
+                None => served.await,
             }
             drop(open);
         });
+    }
+}
+
+/// Shakes hands with one that came from there, and answers it.
+async fn serve_remote(
+    (stream, from, means): (TcpStream, SocketAddr, Means),
+    acceptor: TlsAcceptor,
+    router: Router,
+    seat: Seat,
+    mut is_ending: watch::Receiver<bool>,
+) {
+    let greeted = tokio::select! {
+        greeted = tokio::time::timeout(PATIENCE, greet(stream, acceptor)) => greeted,
+        () = seat.is_put_out() => return,
+        () = has_ended(&mut is_ending) => return,
+    };
+    match greeted {
+        Ok(Ok(Some(stream))) => {
+            let peer = Peer::over_tls(from, stream.get_ref().1.peer_certificates());
+            converse(stream, (peer, means), router, Arc::new(seat), is_ending).await;
+        }
+        Ok(Ok(None)) => {}
+        Ok(Err(error)) => tracing::debug!("{from}: no TLS came about: {error}"),
+        Err(_) => tracing::debug!("{from}: no TLS came about in time"),
     }
 }
 
@@ -229,7 +281,7 @@ async fn greet(
 /// Answers the requests of one connection, one after the other.
 async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
-    peer: Peer,
+    (peer, means): (Peer, Means),
     router: Router,
     seat: Arc<Seat>,
     mut is_ending: watch::Receiver<bool>,
@@ -242,6 +294,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
                 return Ok(dated(full()).map(|body| Held { body, seat }));
             }
             request.extensions_mut().insert(peer);
+            request.extensions_mut().insert(means);
             request.extensions_mut().insert(seat.clone());
             let answered: Result<_, Infallible> = router.oneshot(request.map(Body::new)).await;
             answered.map(|response| dated(response).map(|body| Held { body, seat }))

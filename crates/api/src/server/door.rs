@@ -88,7 +88,7 @@ async fn answer(porter: &Arc<Porter>, door: &member::Door, mut closing: watch::R
         () = has_ended(&mut closing) => return,
     };
     tracing::info!("members are answered at {}", door.address);
-    let entrance = connections::Door::Tls(vec![listener], acceptor, Box::new(|| {}));
+    let entrance = connections::Door::of_all(listener, acceptor);
     let callers = Callers::new(CONNECTIONS_MAX, CONNECTIONS_OF_PLACE_MAX);
     connections::serve(entrance, router(porter.clone()), callers, closing).await;
 }

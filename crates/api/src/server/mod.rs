@@ -1,17 +1,19 @@
 //! The serving side: HTTP/1.1 on a Unix socket, and over TLS where that is asked for, in threads of its own
 //! beside the data path.
 //!
-//! From the top: [`Server`]; `connections`, who is taken in; `routes`, what each path does; `admit`, who
-//! may, by the `roles` of the routes; `idempotency`, `runs` and `stream`, how work is asked for and followed;
-//! `pages`, `tags` and `body`, what requests and answers are made of; `app`, the way to the member; and
-//! `login`, who it is that asks over TLS. Beside that: `door`, where a group lets members in, and `joining`, how a
-//! member is let in there, by what `admission` says; `carry`, how one member has another one do what it is asked; and
-//! `moving`, how a volume comes from one to another, in the words of `transit`.
+//! From the top: [`Server`]; `connections`, who is taken in; `routes`, what each path does; `admit`, who may, by the
+//! `roles` of the routes; `idempotency`, `runs` and `stream`, how work is asked for and followed; `pages`, `tags` and
+//! `body`, what requests and answers are made of; `app`, the way to the member; and `login`, who it is that asks over
+//! TLS. Beside that: `door`, where a group lets members in, and `joining`, how a member is let in there, by what
+//! `admission` says; `at_group`, who manages the group at its address; `carry`, how one member has another one do what
+//! it is asked; `moving`, how a volume comes from one to another, in the words of `transit`; and `sets`, how several of
+//! them take snapshots of one moment.
 
 mod addresses;
 mod admission;
 mod admit;
 mod app;
+mod at_group;
 mod body;
 mod caller;
 mod callers;
@@ -36,6 +38,7 @@ mod peer;
 mod roles;
 mod routes;
 mod runs;
+mod sets;
 mod signal;
 mod socket;
 mod stream;
@@ -54,12 +57,13 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 
 use member::events::Event;
-use member::{CurrentDestinations, CurrentDoor, CurrentRoll, Logs, RequestError};
+use member::{CurrentAddress, CurrentDestinations, CurrentDoor, CurrentRoll, Logs, RequestError};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use app::App;
 pub use app::{Ask, Done, Follower};
+use at_group::Listens;
 use callers::Callers;
 use connections::Door;
 pub use routes::document;
@@ -96,6 +100,8 @@ pub struct Config {
     pub door: CurrentDoor,
     /// The members of that group, which carry requests to each other.
     pub roll: CurrentRoll,
+    /// The address of that group, where it is managed while the member has it.
+    pub group_address: CurrentAddress,
 }
 
 /// What is known of where events go on to.
@@ -141,6 +147,13 @@ impl Config {
         }
     }
 
+    /// Where it listens over TLS, or why it does not although that was asked for.
+    fn listens(&self) -> Result<Vec<Listens>, String> {
+        let tls = self.tls.as_ref().map_err(Clone::clone)?;
+        let listeners = tls.iter().flat_map(|tls| &tls.listeners);
+        Ok(listeners.filter_map(|listener| Listens::of(listener).ok()).collect())
+    }
+
     /// What is needed for it.
     fn over_tls(&self) -> Option<&Tls> {
         self.tls.as_ref().ok().and_then(Option::as_ref)
@@ -173,6 +186,7 @@ impl Server {
         let (router, is_over) = (routes::router(app.clone()), ending.clone());
         let door_thread = Arc::new(Mutex::new(None));
         let letting_in = (app.clone(), door, ending.clone(), door_thread.clone());
+        let looking_after = app.clone();
         let mut threads = vec![thread_of("api", move |told| async move {
             let (_file, listener) = match SocketFile::make(&socket) {
                 Ok(made) => made,
@@ -180,20 +194,25 @@ impl Server {
             };
             told(Ok(()));
             tokio::spawn(answer_members_once_in_a_group(letting_in));
+            // Not beside what answers members: what is undecided is also to end where the member is in no group any more.
+            tokio::spawn(sets::look_after(looking_after, is_over.clone()));
             let callers = Callers::new(connections_max, connections_max);
             connections::serve(Door::Socket(listener), router, callers, is_over).await;
         })?];
         if let Ok(Some(tls)) = tls {
             let serving = app.clone();
             threads.push(thread_of("api-tls", move |told| async move {
+                let identity = tls.identity.clone();
                 let door = match tls_door(&serving, tls) {
                     Ok(door) => door,
                     Err(error) => return told(Err(error)),
                 };
                 told(Ok(()));
-                let router = routes::router(serving);
+                let router = routes::router(serving.clone());
                 let callers = Callers::new(connections_max, CONNECTIONS_OF_PLACE_MAX);
-                connections::serve(door, router, callers, ending).await;
+                let shared = (router.clone(), callers.clone());
+                let at_group = at_group::attend(serving, identity, shared, ending.clone());
+                tokio::join!(connections::serve(door, router, callers, ending), at_group);
             })?);
         }
         Ok(Self { app, is_ending, threads, door_thread })
@@ -260,7 +279,11 @@ fn tls_door(app: &Arc<App>, tls: Tls) -> io::Result<Door> {
         return Err(io::Error::other("no address to listen on"));
     }
     let (acceptor, app) = (TlsAcceptor::from(tls.identity.config()), app.clone());
-    Ok(Door::Tls(listeners, acceptor, Box::new(move || app.renew_identity())))
+    let receive = move |local| {
+        app.renew_identity();
+        app.at_group.receive(local, &acceptor)
+    };
+    Ok(Door::Tls(listeners, Box::new(receive)))
 }
 
 /// What tells whoever started a thread how its work began.

@@ -135,15 +135,19 @@ impl Item for Transit {
     }
 }
 
+/// Each member counts its own: by the number alone a page would go on in the list of another one that has the address
+/// of the group by then.
 impl Item for Event {
     fn key(&self) -> String {
-        self.number.to_string()
+        format!("{} {} {}", self.number, self.time_unix_seconds, self.text)
     }
 }
 
+/// The same, where nothing changes either once it is recorded.
 impl Item for AuditEntry {
     fn key(&self) -> String {
-        self.number.to_string()
+        let Self { number, time_unix_seconds, action, from, object, operation, .. } = self;
+        format!("{number} {time_unix_seconds} {from} {} {operation} {object}", action.word())
     }
 }
 
@@ -248,6 +252,7 @@ fn with_page(uri: &Uri, token: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::{AuditAction, AuditActor, EventObject, Severity};
 
     fn extents(at: impl IntoIterator<Item = u64>) -> Vec<Extent> {
         at.into_iter().map(|at| Extent { at, len_bytes: 1 }).collect()
@@ -282,6 +287,76 @@ mod tests {
         let last = ask(&all, 3, Some(&next)).unwrap();
         assert_eq!(token(&last), None);
         assert_eq!(token(&ask(&all, 5, None).unwrap()), None);
+    }
+
+    /// The list of a member that began then, where all that is recorded by number is recorded alike.
+    fn events(begun: u64, of: &str) -> Vec<Event> {
+        let event = |number| Event {
+            number,
+            time_unix_seconds: begun + number,
+            severity: Severity::Info,
+            kind: "started".to_owned(),
+            object: EventObject { kind: "member".to_owned(), name: String::new() },
+            text: format!("{of} has begun"),
+            advice: String::new(),
+            count: 1,
+        };
+        (1..=5).map(event).collect()
+    }
+
+    fn entries(begun: u64, from: &str, action: AuditAction) -> Vec<AuditEntry> {
+        let entry = |number| AuditEntry {
+            number,
+            time_unix_seconds: begun + number,
+            action,
+            who: AuditActor {
+                host: None,
+                chap_user: None,
+                account: None,
+                uid: None,
+                user: None,
+                pid: None,
+            },
+            from: from.to_owned(),
+            object: String::new(),
+            operation: String::new(),
+            done: true,
+            reason: String::new(),
+            outcome: String::new(),
+            count: 1,
+        };
+        (1..=5).map(entry).collect()
+    }
+
+    /// The first page is of one list, and the next one is asked for in each of the others.
+    fn goes_on_in_none_of<T: Item>(list: &[T], others: &[Vec<T>]) {
+        let uri = "/v1/x".parse().unwrap();
+        let first = page(list, Page { limit: Some(2), token: None }, &uri).unwrap();
+        let next = token(&first).unwrap();
+        assert_eq!(begin(list, &next).unwrap(), 2);
+        assert_eq!(begin(&list[1..], &next).unwrap(), 1, "the first one is gone");
+        for (nth, other) in others.iter().enumerate() {
+            assert_eq!(begin(other, &next).unwrap_err().code, Code::PageGone, "{nth}");
+        }
+    }
+
+    /// At the address of a group the next page may be asked of another member, which counts its own from 1 as well.
+    #[test]
+    fn what_two_members_recorded_is_never_one_list() {
+        let begun = 1_700_000_000;
+        goes_on_in_none_of(
+            &events(begun, "left"),
+            &[events(begun + 1, "left"), events(begun, "right")],
+        );
+        let socket = "control socket";
+        goes_on_in_none_of(
+            &entries(begun, socket, AuditAction::Change),
+            &[
+                entries(begun + 1, socket, AuditAction::Change),
+                entries(begun, "192.0.2.7", AuditAction::Change),
+                entries(begun, socket, AuditAction::Login),
+            ],
+        );
     }
 
     #[test]

@@ -26,7 +26,7 @@ const KEPT_MAX: usize = 64;
 /// The runs of a member, oldest first.
 #[derive(Debug)]
 pub(super) struct Runs {
-    /// What the names of all runs begin with: those of another start of the member are others.
+    /// What the names of all runs begin with: those of another start, or of another member, are others.
     prefix: String,
     all: Mutex<All>,
 }
@@ -77,7 +77,9 @@ impl Kept {
 
 impl Default for Runs {
     fn default() -> Self {
-        Self { prefix: format!("{:x}", unix_seconds()), all: Mutex::default() }
+        // No time: servers that come up together after a power cut begin within one second.
+        let drawn = getrandom::u32().expect("the kernel has random numbers");
+        Self { prefix: format!("{drawn:08x}"), all: Mutex::default() }
     }
 }
 
@@ -322,6 +324,22 @@ mod tests {
         for id in ["", "1", "-", "x-1"] {
             assert!(runs.find(id).is_err(), "{id}");
         }
+    }
+
+    /// They share the address of a group, and each has a first run: that of one was taken for that of the other.
+    #[test]
+    fn servers_that_begin_in_one_second_share_no_run() {
+        let [one, other] = [Runs::default(), Runs::default()];
+        let enter = |runs: &Runs| runs.enter(RunKind::Scrub, "ada".to_owned(), RUNNING_MAX);
+        let [of_one, of_other] = [&one, &other].map(|runs| enter(runs).unwrap().shown().id);
+        assert!(one.find(&of_one).is_ok() && other.find(&of_other).is_ok());
+        for refused in [one.find(&of_other).map(drop), other.cancel(&of_one).map(drop)] {
+            assert_eq!(refused.unwrap_err().code, Code::NoSuchRun);
+        }
+        assert!(
+            of_one.len() == "6745c1f0-1".len(),
+            "as the help of 'run cancel' shows it: {of_one}"
+        );
     }
 
     /// A token that asked for checks again and again kept the administrator at the socket out.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use member::{CurrentDestinations, CurrentDoor, CurrentRoll, Logs, RequestError};
+use member::{CurrentAddress, CurrentDestinations, CurrentDoor, CurrentRoll, Logs, RequestError};
 
 use super::{Config, Notifications};
 
@@ -22,5 +22,6 @@ pub(super) fn config(home: &Path) -> Config {
         tls: Ok(None),
         door: CurrentDoor::default(),
         roll: CurrentRoll::default(),
+        group_address: CurrentAddress::default(),
     }
 }

@@ -12,9 +12,10 @@ use group::pki::fingerprint;
 use group::regular;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use rustls::ServerConfig;
+use rustls::client::verify_server_name;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use zeroize::Zeroizing;
 
@@ -84,22 +85,26 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// From files in PEM: the certificate with those that vouch for it behind it, and its key.
+    /// From files in PEM that an operator gives: the certificate with those that vouch for it behind it, and its key.
     ///
     /// # Errors
     /// [`IdentityError`]
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, IdentityError> {
+        Self::of_files(certificate, key, true)
+    }
+
+    fn of_files(certificate: &Path, key: &Path, is_given: bool) -> Result<Self, IdentityError> {
         let looked = stamps(certificate, key);
         let proof = Proof::load(certificate, key)?;
         let current = Arc::new(Current {
             certificate: certificate.to_owned(),
             key: key.to_owned(),
+            is_given,
             proof: Mutex::new(proof),
             looked: Mutex::new(looked),
         });
-        let config = server_config(current.clone()).map_err(|error| IdentityError::Unusable {
-            path: certificate.to_owned(),
-            why: error.to_string(),
+        let config = server_config_of(current.clone()).map_err(|error| {
+            IdentityError::Unusable { path: certificate.to_owned(), why: error.to_string() }
         })?;
         Ok(Self { config: Arc::new(config), current })
     }
@@ -122,7 +127,7 @@ impl Identity {
     fn load_made(certificate: PathBuf, key: PathBuf) -> Result<Self, IdentityError> {
         match key.try_exists() {
             Ok(false) => Err(IdentityError::KeyGone { certificate, key }),
-            _ => Self::load(&certificate, &key),
+            _ => Self::of_files(&certificate, &key, false),
         }
     }
 
@@ -146,7 +151,7 @@ impl Identity {
     /// be used is told once, and the one before stays. Who calls this before each handshake needs no clock that
     /// wakes an idle member.
     pub(super) fn renew(&self) -> Option<Result<(), IdentityError>> {
-        let Current { certificate, key, proof, looked } = &*self.current;
+        let Current { certificate, key, proof, looked, .. } = &*self.current;
         // Files that are not there are about to come, or were taken away.
         let now = stamps(certificate, key)?;
         if *held(looked) == Some(now) || !now.iter().all(Stamp::is_settled) {
@@ -164,6 +169,18 @@ impl Identity {
         }
     }
 
+    /// Whether an operator has given it, who may give the same to all members.
+    pub(super) fn is_given(&self) -> bool {
+        self.current.is_given
+    }
+
+    /// What proves this name, if it does.
+    pub(super) fn made_out_to(&self, name: &ServerName<'_>) -> Option<Arc<CertifiedKey>> {
+        let certified = self.current.proof().certified.clone();
+        let certificate = ParsedCertificate::try_from(certified.cert.first()?).ok()?;
+        verify_server_name(&certificate, name).ok().map(|()| certified)
+    }
+
     pub(super) fn config(&self) -> Arc<ServerConfig> {
         self.config.clone()
     }
@@ -174,6 +191,8 @@ impl Identity {
 struct Current {
     certificate: PathBuf,
     key: PathBuf,
+    /// An operator has given them: they were not made here.
+    is_given: bool,
     proof: Mutex<Proof>,
     /// How the files were when they were read last.
     looked: Mutex<Option<[Stamp; 2]>>,
@@ -258,7 +277,9 @@ fn stamps(certificate: &Path, key: &Path) -> Option<[Stamp; 2]> {
 }
 
 /// TLS 1.3, or 1.2 for those that know no better.
-fn server_config(proves: Arc<dyn ResolvesServerCert>) -> Result<ServerConfig, rustls::Error> {
+pub(super) fn server_config_of(
+    proves: Arc<dyn ResolvesServerCert>,
+) -> Result<ServerConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?

@@ -5,9 +5,9 @@
 //!  POST   /v1/moves               passport             ─▶   makes room for it
 //!  PUT    /v1/moves/{id}/pieces   head, line feed, data ─▶  writes it
 //!  POST   /v1/moves/{id}/prepare  seal                 ─▶   stores all of it
-//!  POST   /v1/moves/{id}/adopt    what the source says ─▶   looks whose the volume is
+//!  POST   /v1/moves/{id}/adopt    what the source says ─▶   looks whose the volume is, and says whether it has it
 //!  DELETE /v1/moves/{id}                               ─▶   throws away what is not prepared
-//!  answers how it stands      ◀─  GET /v1/moves/{id}
+//!  answers how it stands      ◀─  GET /v1/moves/{id}?serial=…
 //! ```
 
 use group::handover::SourceSays;
@@ -42,11 +42,15 @@ pub(super) const FRAME: &str = "application/octet-stream";
 pub(super) const JSON: &str = "application/json";
 
 /// What a destination is told when it is to look whose a volume is. Later versions may add fields.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Look {
     /// What the source says, if it was asked before this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) says: Option<SourceSays>,
+    /// The serial number of the volume that is meant: where nothing is stored of the move, it is said whether it is there.
+    /// Members of earlier versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) serial: Option<String>,
 }
 
 /// What a destination has found.
@@ -55,10 +59,33 @@ pub(super) struct Looked {
     pub(super) step: ArrivalStep,
 }
 
+/// Which volume is meant by who asks how a move stands. Members of earlier versions do not say.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub(super) struct Of {
+    /// Its serial number: where nothing is known of the move, it is said whether the volume is there.
+    pub(super) serial: Option<String>,
+}
+
 /// How a move stands at its source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stands {
     pub(super) says: SourceSays,
+    /// The serial number that was asked for. Members of earlier versions answer for none: what they say is of the move alone,
+    /// as they remember it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) serial: Option<String>,
+}
+
+impl Stands {
+    /// What it says of the volume of this serial number. That the volume stays counts of that one alone, which the source
+    /// has looked for: one that only remembers it may have lost its disks since, and what has come is all that there is.
+    pub(super) fn of(self, serial: &str) -> SourceSays {
+        let is_of_it = self.serial.is_some_and(|its| its == serial && !its.is_empty());
+        match self.says {
+            SourceSays::GivenUp if !is_of_it => SourceSays::Unknown,
+            says => says,
+        }
+    }
 }
 
 /// A piece as it travels: a line of JSON, and the data behind it.
@@ -148,11 +175,37 @@ mod tests {
     fn what_is_said_reads_and_an_empty_look_is_one() {
         let look: Look = serde_json::from_str("{}").unwrap();
         assert_eq!(look, Look::default());
-        let look = Look { says: Some(SourceSays::GivenUp) };
-        let json = serde_json::to_string(&look).unwrap();
-        assert_eq!(json, r#"{"says":"given_up"}"#);
-        assert_eq!(serde_json::from_str::<Look>(&json).unwrap(), look);
+        let says = Some(SourceSays::GivenUp);
+        let (early, serial) = (Look { says, serial: None }, Some("S-V1".to_owned()));
+        for (look, wanted) in [
+            (early, r#"{"says":"given_up"}"#),
+            (Look { says, serial }, r#"{"says":"given_up","serial":"S-V1"}"#),
+        ] {
+            let json = serde_json::to_string(&look).unwrap();
+            assert_eq!(json, wanted);
+            assert_eq!(serde_json::from_str::<Look>(&json).unwrap(), look);
+        }
         let looked: Looked = serde_json::from_str(r#"{"step":"adopted","later":1}"#).unwrap();
         assert_eq!(looked.step, ArrivalStep::Adopted);
+    }
+
+    #[test]
+    fn that_a_volume_stays_counts_of_the_one_that_was_asked_for() {
+        let of = |json: &str, serial: &str| {
+            serde_json::from_str::<Stands>(json).expect("it reads").of(serial)
+        };
+        let (early, given_up) = (r#"{"says":"given_up"}"#, SourceSays::GivenUp);
+        let says = Stands { says: given_up, serial: Some("S-V1".to_owned()) };
+        let says = serde_json::to_string(&says).unwrap();
+        assert_eq!(says, r#"{"says":"given_up","serial":"S-V1"}"#);
+        assert_eq!(of(&says, "S-V1"), given_up);
+        assert_eq!(of(early, "S-V1"), SourceSays::Unknown, "its disks may have failed since");
+        assert_eq!(of(&says, "S-V2"), SourceSays::Unknown);
+        for nameless in [early, r#"{"says":"given_up","serial":""}"#] {
+            assert_eq!(of(nameless, ""), SourceSays::Unknown, "nobody knows which one it is");
+        }
+        // By these nothing goes.
+        assert_eq!(of(r#"{"says":"under_way"}"#, "S-V1"), SourceSays::UnderWay);
+        assert_eq!(of(r#"{"says":"handed_over"}"#, "S-V1"), SourceSays::HandedOver);
     }
 }

@@ -76,7 +76,8 @@ pub struct AuditEntry {
     pub operation: String,
     /// Whether it was done.
     pub done: bool,
-    /// Why a host was refused, as a word: `not_authorized`, `authentication`, `in_use`, `no_target` or `other`.
+    /// Why a host was refused, as a word: `not_authorized`, `authentication`, `in_use`, `no_target`,
+    /// `out_of_resources` or `other`.
     pub reason: String,
     /// How it ended, in words.
     pub outcome: String,

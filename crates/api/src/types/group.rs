@@ -1,5 +1,6 @@
 //! Members that are one group.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Formatter};
 
 use member::GroupShown;
@@ -22,6 +23,39 @@ pub struct Group {
     pub members: usize,
     /// The names of those that give no sign of life.
     pub away: Vec<String>,
+    /// How many connections hosts have to the volumes of all members that are present, as these have told it within the
+    /// last seconds; null before anything was heard of the group.
+    #[serde(default)]
+    pub connections: Option<u64>,
+    /// How many they may have: a login that would be one more is refused. Null where there is no limit, as in a group that
+    /// was founded before there were any.
+    #[serde(default)]
+    pub connections_limit: Option<u32>,
+    /// How many they may have to the members of a pool that has no limit of its own; null where there is no limit.
+    #[serde(default)]
+    pub pool_connections_limit: Option<u32>,
+    /// How many they have to each member that is present and tells it, by the names of members.
+    #[serde(default)]
+    pub member_connections: BTreeMap<String, u32>,
+    /// The address at which hosts find the volumes of all members, with the length of the prefix of its network; null
+    /// where the group has none.
+    #[serde(default)]
+    #[schema(example = "10.0.0.100/24")]
+    pub address: Option<String>,
+    /// The name of the member that has this address now; null while none has, and while that is not known.
+    #[serde(default)]
+    pub address_member: Option<String>,
+    /// Why the address does not come to the member that was asked, or is of no use there; null while it could.
+    #[serde(default)]
+    pub address_fault: Option<String>,
+    /// Where the member that was asked answers for the management of the group while it has the address; null where it
+    /// does not, and where the group has no address.
+    #[serde(default)]
+    #[schema(example = "https://10.0.0.100:8443")]
+    pub management: Option<String>,
+    /// Why it does not, although the address may come to it; null where it does, and where the group has no address.
+    #[serde(default)]
+    pub management_fault: Option<String>,
     /// The names of the members that run the store of the group.
     pub store: Vec<String>,
     /// Why the store cannot be reached, so that nothing of the group changes; null while it can.
@@ -44,13 +78,27 @@ pub struct Group {
 
 impl From<member::GroupState> for Group {
     fn from(state: member::GroupState) -> Self {
+        let (now, pool_limit) = match state.connections {
+            Some(member::GroupConnections { now, pool_limit }) => (Some(now), pool_limit),
+            None => (None, None),
+        };
         Self {
+            connections: now.as_ref().map(|now| now.taken),
+            connections_limit: now.as_ref().and_then(|now| now.limit),
+            pool_connections_limit: pool_limit,
+            member_connections: now.map(|now| now.members).unwrap_or_default(),
             id: state.id,
             name: state.name,
             member: state.here,
             door: state.door.to_string(),
             members: state.members,
             away: state.away,
+            address: state.address.map(|address| address.to_string()),
+            address_member: state.address_member,
+            address_fault: state.address_fault,
+            // The interface knows where it listens.
+            management: None,
+            management_fault: None,
             store: state.store,
             store_fault: state.store_fault,
             store_part_fault: state.store_part_fault,
@@ -96,6 +144,63 @@ pub struct NewGroup {
     /// it is left out.
     #[schema(example = "10.0.0.1:3262")]
     pub listen: String,
+    /// The address at which hosts find the volumes of all members, with the length of the prefix of its network. If it is
+    /// left out, the group has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "10.0.0.100/24")]
+    pub address: Option<String>,
+}
+
+/// By what the group is known to who manages it at its address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GroupCertificate {
+    /// The certificate of the group's authority, in PEM. Each member that has the address proves the group by one that
+    /// this has issued for the address.
+    pub certificate: String,
+    /// The SHA-256 of it, in hexadecimal digits.
+    pub certificate_sha256: String,
+}
+
+/// The address that a group is to have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewGroupAddress {
+    /// An address that no server has, in a network in which members have theirs, with the length of the prefix of that.
+    #[schema(example = "10.0.0.100/24")]
+    pub address: String,
+}
+
+/// How many connections of hosts a group takes: a number, or a profile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum GroupConnections {
+    /// So many to all members together, 1 to 4,194,304; the limits of pools stay.
+    Limit(u32),
+    /// So many as the profile has, for the group and for pools without a limit of their own.
+    Profile(ConnectionsProfile),
+}
+
+/// Limits for a size of arrays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ConnectionsProfile {
+    /// 4,096 for the group and 1,024 for a pool, as in a new group.
+    Default,
+    /// 512 for the group and 256 for a pool.
+    Small,
+    /// No limit for the group and for pools without a limit of their own: each member takes what its own bound says.
+    None,
+}
+
+/// How many connections of hosts a pool takes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoolConnections {
+    /// So many to all members of the pool together; null, which has to be written, for as many as pools without a limit of
+    /// their own.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[schema(required, minimum = 1, maximum = 4_194_304)]
+    pub limit: Option<u32>,
 }
 
 /// What is to be changed of a group.
@@ -286,13 +391,35 @@ pub struct Pool {
     pub free_bytes: u64,
     /// What all volumes of that level may take there.
     pub capacity_bytes: u64,
+    /// How many connections hosts have to those that are present, as these have told it within the last seconds.
+    #[serde(default)]
+    pub connections: u64,
+    /// How many they may have: a login that would be one more is refused. Null where there is no limit.
+    #[serde(default)]
+    pub connections_limit: Option<u32>,
+    /// That limit was set for this pool; else it is that of all pools for which none was, if there is one.
+    #[serde(default)]
+    pub own_connections_limit: bool,
+    /// How many they have to each member that is present and tells it, by the names of members.
+    #[serde(default)]
+    pub member_connections: BTreeMap<String, u32>,
 }
 
 impl From<member::PoolShown> for Pool {
     fn from(shown: member::PoolShown) -> Self {
-        let member::PoolShown { name, members, present, volumes, free_bytes, capacity_bytes } =
-            shown;
-        Self { name, members, present, volumes, free_bytes, capacity_bytes }
+        let member::PoolShown { name, members, present, volumes, .. } = shown;
+        Self {
+            name,
+            members,
+            present,
+            volumes,
+            free_bytes: shown.free_bytes,
+            capacity_bytes: shown.capacity_bytes,
+            connections: shown.connections.taken,
+            connections_limit: shown.connections.limit,
+            own_connections_limit: shown.has_own_limit,
+            member_connections: shown.connections.members,
+        }
     }
 }
 

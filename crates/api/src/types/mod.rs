@@ -24,8 +24,8 @@ mod transit;
 mod volume;
 
 use ::group::handover::SourceSays;
-use ::group::membership::Applicant;
-use ::group::settings::{Arrival, Departure};
+use ::group::membership::{Applicant, Verdict};
+use ::group::settings::{Arrival, Departure, SetIntent};
 use member::{Answer, ArrivalStep, JoinTicket, Leaving, Piece, Seal};
 
 pub use access::{
@@ -52,8 +52,9 @@ pub use figures::{
 };
 pub(crate) use group::KnownGroup;
 pub use group::{
-    CreatedJoinToken, Group, GroupChange, GroupVolume, JoinGroup, JoinToken, Member, MemberChange,
-    MemberState, NewGroup, NewJoinToken, NewPool, Pool, PoolMerge, ShareSettings,
+    ConnectionsProfile, CreatedJoinToken, Group, GroupCertificate, GroupChange, GroupConnections,
+    GroupVolume, JoinGroup, JoinToken, Member, MemberChange, MemberState, NewGroup,
+    NewGroupAddress, NewJoinToken, NewPool, Pool, PoolConnections, PoolMerge, ShareSettings,
 };
 pub use job::{Job, JobKind};
 pub use login::{
@@ -135,6 +136,9 @@ of_answer!(Piece, Piece(piece) => piece);
 of_answer!(Seal, Seal(seal) => *seal);
 of_answer!(SourceSays, SourceSays(says) => says);
 of_answer!(List<Departure>, Departures(all) => List(all));
+of_answer!(Verdict, Decided(verdict) => verdict);
+of_answer!(bool, SetSettled(is_settled) => is_settled);
+of_answer!(List<SetIntent>, Sets(all) => List(all));
 of_answer!(List<Transit>, Transits(all) => List(all.into_iter().map(Into::into).collect()));
 of_answer!(ArrivalStep, Arrived(step) => step);
 of_answer!(List<Arrival>, Arrivals(all) => List(all));

@@ -23,7 +23,9 @@ use api::server::{Config, Notifications, Server};
 use group::membership::{GroupId, Inventory, ListedVolume, MemberRecord, Roll, Shown};
 use group::ownership::MemberId;
 use group::pki::Authority;
-use member::{CurrentDestinations, CurrentDoor, CurrentRoll, Door, Logs, RollNow, SecretWord};
+use member::{
+    CurrentAddress, CurrentDestinations, CurrentDoor, CurrentRoll, Door, Logs, RollNow, SecretWord,
+};
 use ring::testing::free_ports;
 use tempfile::TempDir;
 
@@ -67,6 +69,7 @@ impl Node {
             tls: Ok(None),
             door: door.clone(),
             roll: roll.clone(),
+            group_address: CurrentAddress::default(),
         };
         let server = Server::start(config, has::Asked(has.clone())).expect("it can be started");
         let address = free_address();
@@ -106,6 +109,7 @@ impl Node {
             name,
             size_bytes: GIB,
             is_online: true,
+            is_lost: false,
             shown: Shown::default(),
         };
         Inventory {

@@ -40,6 +40,8 @@ struct State {
     is_endless: bool,
     /// The group does not give its volumes away.
     is_kept: bool,
+    /// Its array has lost what it had, and what comes to it.
+    has_lost: bool,
     /// What leaves, and how many pieces of it were given.
     leaving: BTreeMap<MoveId, (Leaving, usize)>,
     given_up: Vec<MoveId>,
@@ -53,6 +55,9 @@ struct State {
     transits: Vec<Transit>,
     settled: Vec<(MoveId, bool)>,
 }
+
+/// By which hosts know the volumes.
+pub(crate) const SERIAL: &str = "DRYSTONE-0123_4567.89~";
 
 /// All that is sent of a volume, with when hosts lose it and when it is all there.
 pub(crate) fn script() -> Vec<Piece> {
@@ -155,6 +160,10 @@ impl Moves {
         self.state().is_kept = true;
     }
 
+    pub(crate) fn has_lost(&self) {
+        self.state().has_lost = true;
+    }
+
     /// What it was asked, but for how moves stand.
     pub(crate) fn asked(&self) -> Vec<&'static str> {
         let looks = ["departures", "arrivals", "transits"];
@@ -245,10 +254,14 @@ impl State {
                 self.given_up.push(id);
                 Ok(Answer::Done)
             }
-            MoveRequest::Says { id } => Ok(Answer::SourceSays(self.says(&id))),
+            MoveRequest::Says { id, serial } => {
+                Ok(Answer::SourceSays(self.says(&id, serial.as_deref())))
+            }
             MoveRequest::Departures => Ok(Answer::Departures(self.departures.clone())),
-            MoveRequest::Gone { id } => {
-                self.departures.retain(|departure| departure.id != id);
+            MoveRequest::Gone { id, found } => {
+                // What its destination has not is all that there is.
+                let has_it = found == ArrivalStep::Adopted;
+                self.departures.retain(|departure| departure.id != id || !has_it);
                 Ok(Answer::Done)
             }
             MoveRequest::Arrive { passport } => {
@@ -261,7 +274,9 @@ impl State {
                 Ok(Answer::Done)
             }
             MoveRequest::Prepare { id, seal } => self.prepare(id, seal),
-            MoveRequest::Adopt { id, says } => Ok(Answer::Arrived(self.adopt(&id, says, volumes))),
+            MoveRequest::Adopt { id, says, serial } => {
+                Ok(Answer::Arrived(self.adopt(&id, (says, serial.as_deref()), volumes)))
+            }
             MoveRequest::Discard { id } => {
                 self.coming.remove(&id);
                 Ok(Answer::Done)
@@ -303,7 +318,7 @@ impl State {
             online: true,
             created_unix_seconds: 7,
             iqn_prefix: "iqn.2026-11.dev.drystone".to_owned(),
-            serial: "0123456789abcdef".to_owned(),
+            serial: SERIAL.to_owned(),
             needs_bytes: 16 << 20,
             unlisted: Unlisted::Nobody,
             has_list: true,
@@ -360,17 +375,23 @@ impl State {
         let (iqns, stage) = (Vec::new(), Stage::Gone);
         let (id, from) = (id.clone(), me);
         let group = group_of_tests();
-        self.departures.push(Departure { id, group, volume: 1, name, from, to, iqns, stage });
+        let (volume, to_name) = (1, String::new());
+        let serial = passport.serial;
+        let departure =
+            Departure { id, group, volume, name, from, to, to_name, serial, iqns, stage };
+        self.departures.push(departure);
         Ok(true)
     }
 
-    fn says(&self, id: &MoveId) -> SourceSays {
+    /// As members do, it says of nothing that it has lost that it stays, also where it remembers that it was given up.
+    fn says(&self, id: &MoveId, serial: Option<&str>) -> SourceSays {
+        let is_kept = self.given_up.contains(id) || serial == Some(SERIAL);
         let departure = self.departures.iter().find(|departure| departure.id == *id);
         match departure.map(|departure| departure.stage) {
             _ if self.leaving.contains_key(id) => SourceSays::UnderWay,
             Some(Stage::Leaving) => SourceSays::UnderWay,
             Some(Stage::Gone) => SourceSays::HandedOver,
-            None if self.given_up.contains(id) => SourceSays::GivenUp,
+            None if is_kept && !self.has_lost => SourceSays::GivenUp,
             None => SourceSays::Unknown,
         }
     }
@@ -380,10 +401,12 @@ impl State {
     }
 
     fn prepare(&mut self, id: MoveId, seal: Seal) -> Result<Answer, RequestError> {
-        let Passport { name, from, .. } = self.coming(&id)?.clone();
+        let Passport { name, from, serial, .. } = self.coming(&id)?.clone();
         self.coming.remove(&id);
         let (group, online) = (group_of_tests(), seal.online);
-        self.arrivals.push(Arrival { id, group, volume: 2, name, from, online });
+        let from_name = String::new();
+        let volume = 2;
+        self.arrivals.push(Arrival { id, group, volume, name, from, from_name, serial, online });
         self.seals.push(seal);
         Ok(Answer::Done)
     }
@@ -391,22 +414,26 @@ impl State {
     fn adopt(
         &mut self,
         id: &MoveId,
-        says: Option<SourceSays>,
+        (says, serial): (Option<SourceSays>, Option<&str>),
         volumes: &mut Vec<String>,
     ) -> ArrivalStep {
         let Some(at) = self.arrivals.iter().position(|arrival| arrival.id == *id) else {
-            return ArrivalStep::Unknown;
+            let has_it = serial == Some(SERIAL) && !volumes.is_empty() && !self.has_lost;
+            return if has_it { ArrivalStep::Adopted } else { ArrivalStep::Unknown };
         };
         let name = self.arrivals[at].name.clone();
         let claim = self.claims.lock().expect("no test has failed").get(&name).cloned();
         match (claim, says) {
             (Some((member, by)), _) if Some(member) == self.me && by == *id => {
                 self.arrivals.remove(at);
+                if self.has_lost {
+                    return ArrivalStep::Unknown;
+                }
                 volumes.push(name);
                 ArrivalStep::Adopted
             }
             (_, None) => ArrivalStep::AskSource,
-            (_, Some(SourceSays::GivenUp | SourceSays::Unknown)) => {
+            (_, Some(SourceSays::GivenUp)) => {
                 self.arrivals.remove(at);
                 ArrivalStep::Discarded
             }

@@ -9,7 +9,7 @@ use group::membership::MoveId;
 use group::settings::{Arrival, Departure, Stage};
 use member::Piece;
 
-use crate::moves::{group_of_tests, script, seal};
+use crate::moves::{SERIAL, group_of_tests, script, seal};
 use crate::{Group, Node, problem, until};
 
 /// Begins to move `vm` from left to right.
@@ -256,6 +256,35 @@ fn a_volume_that_the_group_does_not_give_away_stays() {
     group.stop();
 }
 
+/// What has come is all that there is then: the destination hears what the member says of the volume, and nothing that its
+/// driver knows of the move.
+#[test]
+fn what_its_source_has_lost_meanwhile_stays_where_it_has_come() {
+    let group = pair();
+    let (left, right) = (group.node("left"), group.node("right"));
+    left.has.moves.is_kept();
+    left.has.moves.has_lost();
+    let (client, run) = begin(&group);
+    assert_eq!(end(&client, &run).0, RunState::Failed);
+    assert!(left.has.moves.was_asked("says") && right.has.moves.was_asked("adopt"));
+    assert!(!right.has.moves.is_idle(), "nobody has said that its source has it");
+    group.stop();
+}
+
+/// The group has given it, and the destination says that it has nothing: what is left at the source is all that there is.
+#[test]
+fn what_its_destination_says_that_it_has_not_is_not_told_as_done() {
+    let group = pair();
+    let (left, right) = (&group.node("left").has.moves, &group.node("right").has.moves);
+    right.has_lost();
+    let (client, run) = begin(&group);
+    let (state, why) = end(&client, &run);
+    assert_eq!(state, RunState::Failed);
+    assert!(why.contains("has not said yet that it serves it: it says that it has no"), "{why}");
+    assert!(left.was_asked("gone") && !left.is_idle(), "it is kept");
+    group.stop();
+}
+
 #[test]
 fn a_destination_that_ends_meanwhile_keeps_nobody_from_the_volume() {
     let mut group = pair();
@@ -291,35 +320,56 @@ fn a_destination_finds_by_itself_what_the_group_has_given_it() {
     group.stop();
 }
 
-#[test]
-fn what_a_life_before_has_left_is_put_right_by_both_sides() {
-    let group = pair();
-    let (left, right) = (group.node("left"), group.node("right"));
-    let id = || MoveId::draw().expect("randomness");
-    let departure = |name: &str, stage: Stage| Departure {
-        id: id(),
+/// A volume of this serial number has left a member for another one, which it was given to.
+fn gone(from: &Node, to: &Node, serial: &str) -> Departure {
+    Departure {
+        id: MoveId::draw().expect("randomness"),
         group: group_of_tests(),
         volume: 1,
-        name: name.to_owned(),
-        from: left.number,
-        to: right.number,
+        name: "adopted".to_owned(),
+        from: from.number,
+        to: to.number,
+        to_name: String::new(),
+        serial: serial.to_owned(),
         iqns: Vec::new(),
-        stage,
-    };
+        stage: Stage::Gone,
+    }
+}
+
+/// Its array may have lost what it has told the others of.
+#[test]
+fn what_its_destination_does_not_have_stays_at_its_source() {
+    let group = Group::start([("left", &["vm"]), ("right", &["adopted"])]);
+    let (left, right) = (group.node("left"), group.node("right"));
+    left.has.moves.leave(gone(left, right, "another"));
+    until("it was asked", || {
+        right.has.moves.was_asked("adopt") && left.has.moves.was_asked("gone")
+    });
+    assert!(!left.has.moves.is_idle(), "it is all that there is");
+    group.stop();
+}
+
+#[test]
+fn what_a_life_before_has_left_is_put_right_by_both_sides() {
+    let group = Group::start([("left", &["vm"]), ("right", &["adopted"])]);
+    let (left, right) = (group.node("left"), group.node("right"));
     // The one was adopted long ago, the other was cut off before the group was asked.
-    left.has.moves.leave(departure("adopted", Stage::Gone));
-    left.has.moves.leave(departure("vm", Stage::Leaving));
-    // And one was prepared whose source has kept it.
-    let (name, from) = ("other".to_owned(), left.number);
+    left.has.moves.leave(gone(left, right, SERIAL));
+    let (name, stage) = ("vm".to_owned(), Stage::Leaving);
+    left.has.moves.leave(Departure { name, stage, ..gone(left, right, SERIAL) });
+    // And one was prepared whose source has kept it, and says so of the volume alone.
+    let (id, name) = (MoveId::draw().expect("randomness"), "other".to_owned());
+    let from = left.number;
     let (group_id, online) = (group_of_tests(), true);
-    let arrival = Arrival { id: id(), group: group_id, volume: 2, name, from, online };
+    let (volume, from_name, serial) = (2, String::new(), SERIAL.to_owned());
+    let arrival = Arrival { id, group: group_id, volume, name, from, from_name, serial, online };
     right.has.moves.come(arrival);
     until("all of it is done", || left.has.moves.is_idle() && right.has.moves.is_idle());
     for word in ["gone", "give-up", "says"] {
         assert!(left.has.moves.was_asked(word), "{word}");
     }
     is_on(&group, "left");
-    assert!(right.has.names().is_empty());
+    assert_eq!(right.has.names(), ["adopted"]);
     until("it is told", || has_told(left, "volume_moved"));
     until("it is told", || has_told(left, "volume_move_given_up"));
     group.stop();

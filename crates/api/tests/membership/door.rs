@@ -231,7 +231,7 @@ impl Ask for Slow {
     fn ask(&self, request: Request, _: Follower, done: Done) {
         match request {
             // What it asks of itself.
-            Request::Move(_) => done(Err(RequestError::NoResult)),
+            Request::Move(_) | Request::Set(_) => done(Err(RequestError::NoResult)),
             _ => self.0.lock().expect("no test has failed").push(done),
         }
     }

@@ -21,8 +21,9 @@ use group::membership::{Applicant, GroupId};
 use group::ownership::MemberId;
 use group::pki::{Authority, Ticket};
 use member::{
-    Admission, Answer, CurrentDestinations, CurrentDoor, CurrentRoll, Door, GroupRequest,
-    GroupShown, GroupState, Logs, Request, RequestError, SecretWord,
+    Admission, Answer, ConnectionsShown, CurrentAddress, CurrentDestinations, CurrentDoor,
+    CurrentRoll, Door, GroupConnections, GroupRequest, GroupShown, GroupState, Logs, Request,
+    RequestError, SecretWord,
 };
 use ring::testing::free_ports;
 use tempfile::TempDir;
@@ -60,6 +61,7 @@ struct Served {
     asked: Requests,
     door: CurrentDoor,
     roll: CurrentRoll,
+    address: CurrentAddress,
 }
 
 impl Served {
@@ -76,6 +78,7 @@ impl Served {
         let dir = tempfile::tempdir().expect("a directory");
         let logs = Logs::open(dir.path()).expect("threads");
         let (door, roll) = (CurrentDoor::default(), CurrentRoll::default());
+        let address = CurrentAddress::default();
         let config = Config {
             socket: dir.path().join("s"),
             connections_max: 8,
@@ -90,9 +93,10 @@ impl Served {
             tls: Ok(None),
             door: door.clone(),
             roll: roll.clone(),
+            group_address: address.clone(),
         };
         let server = Server::start(config, member).expect("it can be started");
-        Self { dir, server, logs, asked, door, roll }
+        Self { dir, server, logs, asked, door, roll, address }
     }
 
     fn socket(&self) -> PathBuf {
@@ -204,6 +208,17 @@ fn shown() -> GroupShown {
         door: "127.0.0.2:3262".parse().expect("an address"),
         members: 2,
         away: vec!["san1".to_owned()],
+        connections: Some(GroupConnections {
+            now: ConnectionsShown {
+                limit: Some(4096),
+                taken: 12,
+                members: [("san1", 7), ("san2", 5)].map(|(name, n)| (name.to_owned(), n)).into(),
+            },
+            pool_limit: Some(1024),
+        }),
+        address: Some("127.0.0.100/8".parse().expect("it is one")),
+        address_member: Some("san2".to_owned()),
+        address_fault: None,
         store_fault: None,
         store_part_fault: Some("etcd has ended".to_owned()),
         store: vec!["san1".to_owned()],

@@ -5,12 +5,13 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use api::problem::Code;
-use api::types::{MemberState, NewGroup, NewJoinToken};
+use api::types::{ConnectionsProfile, GroupConnections, MemberState, NewGroup, NewJoinToken};
+use group::connections::GroupLimit;
 use group::membership::{ListedVolume, MembershipError, Shown};
 use group::ownership::MemberId;
 use member::{
-    Answer, GroupError, GroupRequest, GroupShown, JoinTicket, KeptTicket, MemberShown, PoolShown,
-    RequestError, VolumeOfMember,
+    Answer, ConnectionsShown, GroupError, GroupRequest, GroupShown, JoinTicket, KeptTicket,
+    MemberShown, PoolShown, RequestError, VolumeOfMember,
 };
 
 use crate::{Lab, SECRET, Served, problem, shown};
@@ -42,6 +43,12 @@ fn pool(name: &str) -> PoolShown {
         volumes: 2,
         free_bytes: 1 << 30,
         capacity_bytes: 1 << 40,
+        connections: ConnectionsShown {
+            limit: Some(1024),
+            taken: 7,
+            members: [("san1".to_owned(), 7)].into(),
+        },
+        has_own_limit: true,
     }
 }
 
@@ -65,6 +72,8 @@ fn in_one(lab: &Lab) -> Served {
             GroupRequest::Show
             | GroupRequest::Create { .. }
             | GroupRequest::Rename { .. }
+            | GroupRequest::SetAddress { .. }
+            | GroupRequest::SetConnections { .. }
             | GroupRequest::Join { .. } => Answer::Group(shown()),
             GroupRequest::CreateTicket { lifetime } if lifetime.is_zero() => {
                 return Err(GroupError::from(MembershipError::Lifetime).into());
@@ -86,6 +95,7 @@ fn in_one(lab: &Lab) -> Served {
                     serial: String::new(),
                     size_bytes: 1 << 30,
                     is_online: true,
+                    is_lost: false,
                     shown: Shown::Everybody,
                 },
             }]),
@@ -101,6 +111,7 @@ fn in_one(lab: &Lab) -> Served {
             GroupRequest::ShowPool { name }
             | GroupRequest::CreatePool { name }
             | GroupRequest::DeletePool { name }
+            | GroupRequest::SetPoolConnections { name, .. }
             | GroupRequest::MergePool { into: name, .. } => return about_pool(asked, name),
             GroupRequest::Share { replace: true } => Answer::Group(shown()),
             GroupRequest::Share { replace: false } => {
@@ -151,8 +162,12 @@ fn a_group_is_shown_with_its_members_and_their_volumes() {
 fn a_group_is_made_renamed_and_ended_and_members_are_removed() {
     let served = in_one(&Lab::make());
     let client = served.client();
-    let new =
-        |listen: &str| NewGroup { name: "lab".to_owned(), member: None, listen: listen.to_owned() };
+    let new = |listen: &str| NewGroup {
+        name: "lab".to_owned(),
+        member: None,
+        listen: listen.to_owned(),
+        address: None,
+    };
     assert_eq!(client.create_group(&new("127.0.0.2:4000")).unwrap().name, "lab");
     assert_eq!(problem(client.create_group(&new("san2"))).code, Code::Invalid);
     client.rename_group("yard").unwrap();
@@ -164,11 +179,85 @@ fn a_group_is_made_renamed_and_ended_and_members_are_removed() {
             name: "lab".to_owned(),
             member: None,
             listen: "127.0.0.2:4000".parse().unwrap(),
+            address: None,
         },
         GroupRequest::Rename { name: "yard".to_owned() },
         GroupRequest::Remove { member: "san1".to_owned(), despite_moves: false },
         GroupRequest::Remove { member: "san3".to_owned(), despite_moves: true },
         GroupRequest::Delete,
+    ];
+    assert_eq!(served.asked(), wanted);
+    served.server.stop();
+}
+
+#[test]
+fn connections_of_hosts_are_limited_for_the_group_and_for_a_pool() {
+    let served = in_one(&Lab::make());
+    let client = served.client();
+    let group = client.group().unwrap();
+    assert_eq!((group.connections, group.connections_limit), (Some(12), Some(4096)));
+    assert_eq!(group.pool_connections_limit, Some(1024));
+    assert_eq!(
+        group.member_connections,
+        [("san1", 7), ("san2", 5)].map(|(name, n)| (name.to_owned(), n)).into()
+    );
+    let profile = GroupConnections::Profile(ConnectionsProfile::Small);
+    let none = GroupConnections::Profile(ConnectionsProfile::None);
+    for new in [GroupConnections::Limit(9), profile, none] {
+        assert_eq!(client.set_group_connections(&new).unwrap().name, "lab");
+    }
+    for wrong in [0, 4_194_305] {
+        let refused = client.set_group_connections(&GroupConnections::Limit(wrong));
+        assert_eq!(problem(refused).code, Code::Invalid);
+        assert_eq!(problem(client.set_pool_connections("ssd", Some(wrong))).code, Code::Invalid);
+    }
+    let pool = client.set_pool_connections("ssd", Some(9)).unwrap();
+    assert_eq!(
+        (pool.connections, pool.connections_limit, pool.own_connections_limit),
+        (7, Some(1024), true)
+    );
+    client.set_pool_connections("ssd", None).unwrap();
+    let nine = || 9.try_into().expect("it is one");
+    let name = || "ssd".to_owned();
+    let wanted = [
+        GroupRequest::Show,
+        GroupRequest::SetConnections { limit: GroupLimit::Number(nine()) },
+        GroupRequest::SetConnections { limit: GroupLimit::Small },
+        GroupRequest::SetConnections { limit: GroupLimit::None },
+        GroupRequest::SetPoolConnections { name: name(), limit: Some(nine()) },
+        GroupRequest::SetPoolConnections { name: name(), limit: None },
+    ];
+    assert_eq!(served.asked(), wanted);
+    served.server.stop();
+}
+
+#[test]
+fn a_group_is_given_an_address_and_has_none_any_more() {
+    let served = in_one(&Lab::make());
+    let client = served.client();
+    let group = client.group().unwrap();
+    assert_eq!(group.address.as_deref(), Some("127.0.0.100/8"));
+    assert_eq!((group.address_member.as_deref(), group.address_fault), (Some("san2"), None));
+    assert_eq!(client.set_group_address("127.0.0.100/8").unwrap().name, "lab");
+    client.clear_group_address().unwrap();
+    for wrong in ["127.0.0.100", "127.0.0.0/8", "127.255.255.255/8", "224.0.0.1/8", "::1/128"] {
+        assert_eq!(problem(client.set_group_address(wrong)).code, Code::Invalid, "{wrong}");
+    }
+    let address = Some("127.0.0.9/8".to_owned());
+    let listen = "127.0.0.2".to_owned();
+    let new = NewGroup { name: "lab".to_owned(), member: None, listen, address };
+    client.create_group(&new).unwrap();
+    let address = |text: &str| Some(text.parse().expect("it is one"));
+    let wanted = [
+        GroupRequest::Show,
+        GroupRequest::SetAddress { address: address("127.0.0.100/8") },
+        GroupRequest::SetAddress { address: None },
+        GroupRequest::Create {
+            name: "lab".to_owned(),
+            member: None,
+            listen: "127.0.0.2:3262".parse().unwrap(),
+            address: address("127.0.0.9/8"),
+        },
     ];
     assert_eq!(served.asked(), wanted);
     served.server.stop();
@@ -211,6 +300,28 @@ fn settings_are_shared_or_it_is_said_what_differs() {
     served.server.stop();
 }
 
+/// The member is not asked for it: the threads of the interface have what they prove members by.
+#[test]
+fn a_group_is_known_by_the_certificate_of_its_authority() {
+    let lab = Lab::make();
+    let served = in_one(&lab);
+    served.door.replace(Some(lab.door(crate::free_address())));
+    let known = served.client().group_certificate().unwrap();
+    assert_eq!(known.certificate, lab.authority.certificate_pem());
+    assert_eq!(known.certificate_sha256, lab.authority.sha256());
+    assert!(served.asked().is_empty());
+    // Nobody is answered at its address who is not managed over TLS.
+    assert_eq!(served.client().group().unwrap().management_fault, None, "nothing is known of it");
+    let address = "127.0.0.100/8".parse().unwrap();
+    let answering = member::Answering::Elsewhere;
+    served.address.replace(Some(member::AddressNow { address, answering }));
+    let shown = served.client().group().unwrap();
+    assert_eq!(shown.management, None);
+    let fault = shown.management_fault.unwrap();
+    assert!(fault.starts_with("it is not managed over TLS: start it with"), "{fault}");
+    served.server.stop();
+}
+
 #[test]
 fn a_member_in_no_group_or_in_a_damaged_one_says_so() {
     let alone = Served::begin(|asked| match asked {
@@ -222,6 +333,7 @@ fn a_member_in_no_group_or_in_a_damaged_one_says_so() {
     assert_eq!((told.code, told.status), (Code::NoGroup, 404));
     assert_eq!(told.detail, "this member is in no group");
     assert_eq!(problem(client.members()).code, Code::NoGroup);
+    assert_eq!(problem(client.group_certificate()).code, Code::NoGroup);
     assert_eq!(problem(client.pools()).code, Code::NoGroup);
     assert_eq!(problem(client.share_settings(true)).code, Code::NoGroup);
     assert_eq!(problem(client.member("san1")).code, Code::NoGroup);
@@ -232,6 +344,7 @@ fn a_member_in_no_group_or_in_a_damaged_one_says_so() {
     let told = problem(damaged.client().group());
     assert_eq!((told.code, told.status), (Code::Unavailable, 503));
     assert!(told.detail.contains("its key does not read"), "{told}");
+    assert_eq!(problem(damaged.client().group_certificate()).detail, told.detail);
     damaged.server.stop();
 }
 

@@ -16,8 +16,8 @@ use array::api::JobInfo;
 use group::accounts::{Account, Logins, PasswordHash, Role, Token, TokenHash};
 use member::{
     AccountRequest, AccountShown, Answer, ArrayRequest, ChapRequest, ChapUser, ChapUsers,
-    CurrentDestinations, CurrentDoor, CurrentRoll, Logs, Request, RequestError, TokenRequest,
-    TokenShown,
+    CurrentAddress, CurrentDestinations, CurrentDoor, CurrentRoll, Logs, Request, RequestError,
+    TokenRequest, TokenShown,
 };
 use tempfile::TempDir;
 
@@ -181,6 +181,7 @@ impl Served {
             tls: Ok(Some(Tls { listeners: vec![listener], identity })),
             door: CurrentDoor::default(),
             roll: CurrentRoll::default(),
+            group_address: CurrentAddress::default(),
         };
         let held = Held::default();
         let fake = Fake { logins: logins.clone(), held: held.clone() };

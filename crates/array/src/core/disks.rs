@@ -13,7 +13,7 @@ use crate::checkpoint::marks;
 use crate::checkpoint::slots::{SlotError, write_slot};
 use crate::error::ArrayError;
 use crate::label::MemberState;
-use crate::membership::Event;
+use crate::membership::{Event, is_unflushed};
 use crate::mutants::{self, Mutant};
 use crate::raid::{Access, Disk, Heal, PASSING_TRIES_MAX, Set, is_passing};
 use crate::{DiskId, Place};
@@ -71,9 +71,11 @@ impl Core {
         let is_on = |set: &Arc<Set>, disk| set.seats().iter().any(|seat| seat.disk == disk);
         let went_out = |set: &Arc<Set>| disks.iter().any(|disk| is_on(set, disk.id()));
         let is_lost = |set: &&Arc<Set>| {
-            went_out(set) && self.missing_members(set) > set.losses_max() && is_touched(set)
+            went_out(set)
+                && is_unflushed(self.missing_members(set), set.losses_max())
+                && is_touched(set)
         };
-        if whole.into_iter().any(|set| is_lost(&set)) && !mutants::is(Mutant::BlindFlush) {
+        if whole.into_iter().any(|set| is_lost(&set)) {
             return Err(ArrayError::Unflushed);
         }
         self.touched.flushed(&before);

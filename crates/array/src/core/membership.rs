@@ -151,7 +151,11 @@ impl Core {
             }
         });
         if let Err(error) = changed.await {
-            self.stop(&error);
+            // One that is being closed keeps that reason. But its journal must not answer behind this what is on other
+            // disks alone, unless the labels have said before that this one is out.
+            if !self.is_called_out(disk) {
+                self.stop(&error);
+            }
         }
         if is_back {
             return;
@@ -162,6 +166,12 @@ impl Core {
         self.journal.keep_holders(|holder| holder != disk);
         self.work.ring();
         self.upkeep.ring();
+    }
+
+    /// Whether the labels say already that a disk is not in.
+    fn is_called_out(&self, disk: DiskId) -> bool {
+        let state = self.lock();
+        state.label.member(disk).is_none_or(|member| member.state != MemberState::Active)
     }
 
     /// A disk refused a write; it may go out for that.
@@ -276,7 +286,7 @@ impl Core {
         let _turn = self.labelling.take().await;
         let (label, events) = {
             let state = &mut *self.lock();
-            state.check_working()?;
+            state.check_open()?;
             let label = state.label.clone();
             let events = decide(&label, state);
             (label, events)
@@ -353,21 +363,38 @@ impl Core {
         ChangeId(self.env.random())
     }
 
-    /// Writes a label to those that must have it, and to others that are in: disks that were out and
-    /// get what they missed. Who did not take it, and why.
+    /// Writes a label to those that must have it, and then to others that are in: disks that were out and get what they
+    /// missed. Those carry no label that was cut off, as it counts by then. Who did not take it, and why.
     async fn write_label(&self, change: &LabelChange) -> Vec<(DiskId, String)> {
         let (label, required) = (change.label(), change.writes());
-        let is_joining = change.is_joining();
-        if mutants::is(Mutant::NoGeneration) && !is_joining {
+        if mutants::is(Mutant::NoGeneration) && !change.is_joining() {
             return Vec::new();
         }
-        let is_meant = |disk: &&Arc<Disk>| {
-            let is_required = required.contains(&disk.id());
-            let is_other = !is_joining && label.member(disk.id()).is_some();
-            disk.access() == Access::Full && (is_required || is_other)
-        };
-        let disks = self.raid.disks().all();
-        let writes = disks.iter().filter(is_meant).map(|disk| async move {
+        let is_required = |disk: &Disk| required.contains(&disk.id());
+        let is_other = |disk: &Disk| !is_required(disk) && label.member(disk.id()).is_some();
+        let written = self.write_to(label, is_required).await;
+        // Who was not asked is out for a reason that is known by now.
+        let unasked = required.iter().filter(|d| written.iter().all(|(disk, _)| disk != *d));
+        let unasked: Vec<_> =
+            unasked.map(|disk| (*disk, "it does not take its label".into())).collect();
+        let refused = written.into_iter().filter_map(|(disk, why)| Some((disk, why?)));
+        let refused: Vec<_> = refused.chain(unasked).collect();
+        if change.is_joining() || !refused.is_empty() {
+            return refused;
+        }
+        let written = self.write_to(label, is_other).await;
+        written.into_iter().filter_map(|(disk, why)| Some((disk, why?))).collect()
+    }
+
+    /// Writes a label to those of the disks in use that are meant: which they were, and why one did not take it.
+    async fn write_to(
+        &self,
+        label: &Label,
+        is_meant: impl Fn(&Disk) -> bool,
+    ) -> Vec<(DiskId, Option<String>)> {
+        let mut disks = self.raid.disks().all();
+        disks.retain(|disk| disk.access() == Access::Full && is_meant(disk));
+        let writes = disks.iter().map(|disk| async move {
             let (device, own) = (&**disk.device(), label.for_disk(disk.id()));
             let written = match self.is_renewed(&own) {
                 true => label::renew(device, &own).await,
@@ -381,13 +408,7 @@ impl Core {
             }
             (disk.id(), written.err().map(|error| format!("it does not take its label: {error}")))
         });
-        let written = join_all(writes).await;
-        // Who was not asked is out for a reason that is known by now.
-        let unasked = required.into_iter().filter(|d| written.iter().all(|(disk, _)| disk != d));
-        let unasked: Vec<_> =
-            unasked.map(|disk| (disk, "it does not take its label".into())).collect();
-        let refused = written.into_iter().filter_map(|(disk, why)| Some((disk, why?)));
-        refused.chain(unasked).collect()
+        join_all(writes).await
     }
 
     /// Whether a disk must have a whole label before it gets this one: not if it joins with it, or is known

@@ -1,6 +1,7 @@
 //! The array's state and what all its parts share.
 
 mod disks;
+mod holds;
 mod known;
 mod layers;
 mod membership;
@@ -27,6 +28,7 @@ use crate::volume::Ahead;
 use crate::watch::{Beat, Watch};
 use crate::{DiskId, Env, Level};
 
+pub(crate) use holds::Holds;
 pub(crate) use known::{Knowledge, Known, Met, Shapes};
 pub(crate) use layers::Layer;
 pub(crate) use membership::{Alarm, CONDEMNED, HOLDERS};
@@ -43,7 +45,7 @@ pub(crate) const RETRY: Duration = Duration::from_millis(1);
 /// One array, open.
 ///
 /// Locks: `state` is taken for short, never over an await. The journal and the RAID layer have
-/// short locks of their own, which may be taken inside of it, never the other way round.
+/// short locks of their own, as have the holds, which may be taken inside of it, never the other way round.
 pub(crate) struct Core {
     pub(crate) env: Arc<dyn Env>,
     pub(crate) id: ArrayId,
@@ -81,6 +83,8 @@ pub(crate) struct Core {
     pub(crate) work: Bell,
     /// Rings when clusters that an atomic operation held are free again.
     pub(crate) unlocked: Bell,
+    /// Changes of volumes that wait while snapshots of several arrays are taken.
+    pub(crate) holds: Holds,
     /// Rings when a rebalancing has ended.
     pub(crate) balanced: Bell,
     /// Where checkpoints, upkeep and repairs are.

@@ -207,6 +207,8 @@ pub(crate) struct State {
     pub(crate) kept_blocks: u64,
     /// Why nothing works any more.
     pub(crate) stopped: Option<String>,
+    /// Who closed it waits for nothing any more: labels that are still being changed stay as they are.
+    pub(crate) has_ended: bool,
 }
 
 /// How much must have happened for a checkpoint to be worth a look.
@@ -268,6 +270,7 @@ impl State {
             wants_checkpoint: false,
             kept_blocks: 0,
             stopped: None,
+            has_ended: false,
         }
     }
 
@@ -278,10 +281,25 @@ impl State {
         }
     }
 
-    /// Whether it has not stopped by itself; one that is being closed ends in order.
+    /// Whether it has not stopped by itself; one that is being closed ends in order, until it has ended.
     pub(crate) fn check_working(&self) -> Result<(), ArrayError> {
         match &self.stopped {
-            Some(reason) if reason != CLOSED && !mutants::is(Mutant::LoneLabel) => {
+            Some(reason)
+                if (self.has_ended || reason != CLOSED) && !mutants::is(Mutant::LoneLabel) =>
+            {
+                Err(ArrayError::Stopped(reason.clone()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Nothing is begun any more on an array that has stopped or was closed: others may have its disks.
+    ///
+    /// # Errors
+    /// [`ArrayError::Stopped`].
+    pub(crate) fn check_open(&self) -> Result<(), ArrayError> {
+        match &self.stopped {
+            Some(reason) if !mutants::is(Mutant::LoneLabel) => {
                 Err(ArrayError::Stopped(reason.clone()))
             }
             _ => Ok(()),

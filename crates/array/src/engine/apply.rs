@@ -38,6 +38,7 @@ impl Core {
             async move { self.apply_to_end(update, sound).await }
         };
         let mut done = join_all((0..updates.len()).map(apply)).await;
+        self.let_others_run().await;
         let deadline = self.env.now() + GRACE;
         loop {
             for (index, update) in updates.iter().enumerate() {

@@ -70,7 +70,11 @@ impl Checkpoint {
         let core = Arc::clone(&self.core);
         let writes = std::mem::take(&mut self.pages).into_iter().map(|(page_ref, page)| {
             let core = Arc::clone(&core);
-            async move { core.write_page(page_ref.addr, &page).await }
+            async move {
+                // Each of them, so that disks which answer at once do not get all pages in one go.
+                core.let_others_run().await;
+                core.write_page(page_ref.addr, &page).await
+            }
         });
         let mut running = stream::iter(writes).buffer_unordered(PAGES_IN_FLIGHT);
         while let Some(result) = running.next().await {

@@ -82,6 +82,7 @@ impl Checkpoint {
             self.destage_batch(&mut target, &batch).await?;
             self.core.checkpoint_beat.tick();
             self.core.throttle.done(self.core.env.now(), batch.len() as u64);
+            self.core.let_others_run().await;
         }
         self.finish_segment(target, segment).await
     }
@@ -102,6 +103,7 @@ impl Checkpoint {
                 Ok(())
             })
             .await?;
+            core.let_others_run().await;
         }
         Ok(())
     }

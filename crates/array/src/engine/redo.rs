@@ -13,7 +13,7 @@ use super::merge::PAUSES;
 use crate::core::{Core, Knowledge, RETRY, Redone, Shapes, Stripe, batch_clusters, until_done};
 use crate::error::ArrayError;
 use crate::journal::{Changed, Holder, Record};
-use crate::membership::{WaveId, waves_to_redo};
+use crate::membership::{WaveId, gets_wave, notes_redone, waves_to_redo};
 use crate::mutants::{self, Mutant};
 use crate::raid::redo::{self, RedoError, Wave};
 use crate::raid::{Disk, Half, Put, ReadError, Seat, Set, Shape, Update, WriteError};
@@ -360,8 +360,7 @@ impl Core {
     /// Gives waves to the holders that lack them: if one of them were the only one that had a wave
     /// which is being done again, and went, nobody could end that.
     pub(crate) async fn renew_waves(self: &Arc<Self>, waves: &[Unfinished]) {
-        for Unfinished { wave, lacking } in waves.iter().filter(|_| !mutants::is(Mutant::LoneWave))
-        {
+        for Unfinished { wave, lacking } in waves.iter().filter(|_| gets_wave(false)) {
             let bytes = self.encode_wave(wave).await;
             self.give_wave(lacking, self.wave_at(wave.wave), &bytes).await;
         }
@@ -408,10 +407,9 @@ impl Core {
             done.push((wave.checkpoint, updates));
         }
         self.flush_disks().await?;
-        if !mutants::is(Mutant::ForgetRedone) {
-            for (checkpoint, updates) in done.iter().filter(|(_, updates)| !updates.is_empty()) {
-                self.note_written(*checkpoint, updates).await?;
-            }
+        let is_news = |updates: &[&Update]| notes_redone(!updates.is_empty());
+        for (checkpoint, updates) in done.iter().filter(|(_, updates)| is_news(updates)) {
+            self.note_written(*checkpoint, updates).await?;
         }
         // What was carried to a checkpoint beyond the next one must not count when that one has ended.
         if waves.iter().any(|unfinished| id_of(&unfinished.wave).carries) {

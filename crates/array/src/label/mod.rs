@@ -193,6 +193,12 @@ impl Label {
         self.went_out.iter().find(|(other, _)| *other == disk).map(|(_, generation)| *generation)
     }
 
+    /// Whether this label itself has put a disk out.
+    #[must_use]
+    pub fn puts_out(&self) -> bool {
+        self.members.iter().any(|it| self.went_out_in(it.disk) == Some(self.generation))
+    }
+
     /// The same label for another member.
     #[must_use]
     pub fn for_disk(&self, disk: DiskId) -> Self {
@@ -206,15 +212,14 @@ impl Label {
         other.came_of(self.generation, self.change, self)
     }
 
-    /// Whether the change that was relied on when this label was made is `other`, or led to it.
-    #[must_use]
-    pub fn parent_led_to(&self, other: &Self) -> bool {
-        let parent = self.ancestors.first();
-        parent.is_some_and(|change| other.came_of(self.generation - 1, *change, self))
+    /// The changes that this label came of, with their generations, the last one first.
+    pub fn lineage(&self) -> impl Iterator<Item = (u64, ChangeId)> {
+        (0..self.generation).rev().zip(self.ancestors.iter().copied())
     }
 
     /// Whether this label is the one of that change, which `theirs` says or came of, or came of it.
-    fn came_of(&self, generation: u64, change: ChangeId, theirs: &Self) -> bool {
+    #[must_use]
+    pub fn came_of(&self, generation: u64, change: ChangeId, theirs: &Self) -> bool {
         match self.generation.checked_sub(generation) {
             None => false,
             Some(0) => self.change == change,

@@ -46,6 +46,19 @@ impl Array {
         Ok(self.core.volume_info(&state, id))
     }
 
+    /// Whether disks are missing that have data of a volume, also of one in the recycle bin, whose state does not say so.
+    ///
+    /// # Errors
+    /// [`ArrayError::NoSuchVolume`].
+    pub fn lacks_data(&self, name: &str) -> Result<bool, ArrayError> {
+        let state = self.core.lock();
+        let (_, volume) = state
+            .tables
+            .volume_named(name)
+            .ok_or_else(|| ArrayError::NoSuchVolume(name.to_owned()))?;
+        Ok(self.core.why_lost(&state, volume).is_some())
+    }
+
     /// The snapshots of a volume, oldest first.
     ///
     /// # Errors
@@ -294,28 +307,46 @@ impl Core {
         }
     }
 
+    /// Whether a volume is set aside, and its disks are missing yet: no checkpoint changes anything of it.
+    pub(super) fn is_out_of_reach(&self, state: &State, id: VersionId) -> bool {
+        let volume = state.tables.volumes.get(&id);
+        let is_aside = state.live.get(&id).is_some_and(|live| live.is_aside());
+        is_aside && volume.is_some_and(|it| self.volume_state(state, it).0 == VolumeState::Lost)
+    }
+
     fn volume_state(&self, state: &State, volume: &Volume) -> (VolumeState, String) {
         if volume.deleted_unix_seconds.is_some() {
             return (VolumeState::Deleted, "it waits in the recycle bin".into());
         }
-        if let Some(reason) = state.stop_reason() {
-            return (VolumeState::Lost, reason);
-        }
-        let sets: Vec<_> = self.sets.all();
-        let mine = sets.iter().filter(|set| set.level() == Some(volume.level));
-        let worst = mine.map(|set| self.missing_members(set)).max().unwrap_or(0);
-        if worst > volume.level.losses_max() {
-            let reason = format!("{worst} disks of one of its RAID sets are missing");
+        if let Some(reason) = self.why_lost(state, volume) {
             return (VolumeState::Lost, reason);
         }
         if !volume.online {
             return (VolumeState::Offline, "an operator took it offline".into());
         }
+        let worst = self.worst_set(volume);
         if worst > 0 {
             let reason = format!("{worst} disks of one of its RAID sets are missing");
             return (VolumeState::Degraded, reason);
         }
         (VolumeState::Online, String::new())
+    }
+
+    /// Why its data are not to be had.
+    fn why_lost(&self, state: &State, volume: &Volume) -> Option<String> {
+        if let Some(reason) = state.stop_reason() {
+            return Some(reason);
+        }
+        let worst = self.worst_set(volume);
+        let is_lost = worst > volume.level.losses_max();
+        is_lost.then(|| format!("{worst} disks of one of its RAID sets are missing"))
+    }
+
+    /// How many disks are missing of that set of its level which misses most.
+    fn worst_set(&self, volume: &Volume) -> usize {
+        let sets: Vec<_> = self.sets.all();
+        let mine = sets.iter().filter(|set| set.level() == Some(volume.level));
+        mine.map(|set| self.missing_members(set)).max().unwrap_or(0)
     }
 
     /// Members of a set that cannot give what they should hold.

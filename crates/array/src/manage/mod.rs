@@ -4,6 +4,7 @@ mod caching;
 mod disks;
 mod failing;
 mod figures;
+mod held;
 mod info;
 mod snapshots;
 mod views;
@@ -18,6 +19,9 @@ use crate::error::ArrayError;
 use crate::tables::Volume;
 use crate::volume::{Device, Of};
 use crate::{CLUSTER_BYTES, VersionId};
+
+pub use held::Hold;
+pub use snapshots::SNAPSHOTS_MAX;
 
 /// An open array. A clone is the same array.
 ///
@@ -106,8 +110,11 @@ impl State {
     }
 }
 
-/// Refuses what cannot be a name.
-fn check_name(name: &str) -> Result<(), ArrayError> {
+/// Refuses what cannot be the name of a volume or of a snapshot.
+///
+/// # Errors
+/// [`ArrayError::BadName`].
+pub fn check_name(name: &str) -> Result<(), ArrayError> {
     let is_good = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
     let fits = (1..=63).contains(&name.len());
     if fits && name.chars().all(is_good) { Ok(()) } else { Err(ArrayError::BadName(name.into())) }

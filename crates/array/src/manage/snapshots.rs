@@ -1,13 +1,17 @@
 //! Snapshots, clones, rollback, differences.
 
+use std::pin::pin;
 use std::sync::Arc;
 
+use futures_util::future::{Either, select};
+
+use super::held::{Hold, refused_while_held};
 use super::views::{give_up_view, serve};
 use super::{Array, check_name};
 use crate::api::{ChangedExtent, SnapshotAccess, SnapshotInfo, SpaceInfo, VolumeInfo};
 use crate::core::{Core, State, UNCACHED_BYTES, VERSION_BYTES, VOLUME_BYTES, taken_bytes};
 use crate::error::ArrayError;
-use crate::journal::{self, RECORD_BYTES_MAX, Record};
+use crate::journal::{self, RECORD_BYTES_MAX, Record, Ticket};
 use crate::mutants::{self, Mutant};
 use crate::overlay::Taken;
 use crate::tables::{Contents, Volume};
@@ -16,9 +20,18 @@ use crate::volume::Of;
 use crate::{BLOCK_BYTES, CLUSTER_BYTES, Epoch, VersionId};
 
 /// Snapshots that one volume may have.
-const SNAPSHOTS_MAX: usize = 4096;
+pub const SNAPSHOTS_MAX: usize = 4096;
 /// Pages that one step of a walk looks at under the lock.
 const STEP_PAGES: usize = 256;
+
+/// What became of an attempt to take snapshots.
+enum Tried {
+    Taken(Ticket, Vec<SnapshotInfo>),
+    /// The journal is full.
+    NoRoom,
+    /// The hold is not in force, or not for all of the volumes.
+    NotHeld,
+}
 
 impl Array {
     /// Takes snapshots of several volumes at the same moment.
@@ -29,7 +42,8 @@ impl Array {
         &self,
         volumes: &[(&str, Option<&str>)],
     ) -> Result<Vec<SnapshotInfo>, ArrayError> {
-        self.take(volumes, self.core.env.unix_seconds()).await
+        let taken = self.take(volumes, self.core.env.unix_seconds(), None).await?;
+        Ok(taken.expect("it is refused for holds alone"))
     }
 
     /// Takes a snapshot that says of itself that it was taken then, in seconds since 1970 (UTC): that of a volume which
@@ -43,44 +57,68 @@ impl Array {
         name: &str,
         unix_seconds: u64,
     ) -> Result<SnapshotInfo, ArrayError> {
-        let mut taken = self.take(&[(volume, Some(name))], unix_seconds).await?;
+        let taken = self.take(&[(volume, Some(name))], unix_seconds, None).await?;
+        let mut taken = taken.expect("it is refused for holds alone");
         debug_assert_eq!(taken.len(), 1, "there is one for each volume");
         Ok(taken.swap_remove(0))
     }
 
-    async fn take(
+    /// Takes snapshots at one moment; none if there is a hold which is not in force at that moment.
+    pub(super) async fn take(
         &self,
         volumes: &[(&str, Option<&str>)],
         unix_seconds: u64,
-    ) -> Result<Vec<SnapshotInfo>, ArrayError> {
+        hold: Option<&Hold>,
+    ) -> Result<Option<Vec<SnapshotInfo>>, ArrayError> {
         for name in volumes.iter().filter_map(|(_, name)| *name) {
             check_name(name)?;
         }
         let (ticket, infos) = loop {
-            match self.core.try_snapshot(volumes, unix_seconds)? {
-                Some(taken) => break taken,
-                None => {
+            match self.core.try_snapshot(volumes, unix_seconds, hold)? {
+                Tried::Taken(ticket, infos) => break (ticket, infos),
+                Tried::NotHeld => return Ok(None),
+                Tried::NoRoom => {
                     self.core.work.ring();
                     // Where there is room for less it would be asked for again at once, and nobody else run.
                     let longest = RECORD_BYTES_MAX.div_ceil(BLOCK_BYTES) as u64 + 1;
-                    self.core.journal.room(longest).await?;
+                    let room = pin!(self.core.journal.room(longest));
+                    // With the mistake it would be asked for again and again.
+                    match hold.filter(|_| !mutants::is(Mutant::LateCut)) {
+                        None => room.await?,
+                        // Who asked learns in time that it was in vain.
+                        Some(hold) => match select(room, hold.time_left()).await {
+                            Either::Left((room, _)) => room?,
+                            Either::Right(((), _)) => {}
+                        },
+                    }
                 }
             }
         };
         self.core.journal.durable(ticket).await?;
-        Ok(infos)
+        Ok(Some(infos))
     }
 
     /// Brings a volume back to what a snapshot holds. It must be offline.
     ///
     /// # Errors
-    /// [`ArrayError::NotOffline`]; [`ArrayError::Lost`] while its disks are missing; those of names.
+    /// [`ArrayError::NotOffline`]; [`ArrayError::Lost`] while its disks are missing; [`ArrayError::Refused`] while
+    /// its changes are [held back](Self::hold): whoever waits here may keep others waiting; those of names.
     pub async fn rollback(&self, volume: &str, snapshot: &str) -> Result<(), ArrayError> {
         let (id, version) = self.core.materialized(volume, snapshot).await?;
         {
             let mut state = self.core.lock();
-            if state.volume(volume)?.1.online {
+            let (now_id, table) = state.volume(volume)?;
+            // The name may have gone to another volume since it was looked up.
+            if now_id != id {
+                return Err(ArrayError::NoSuchVolume(volume.to_owned()));
+            }
+            if table.online {
                 return Err(ArrayError::NotOffline(volume.to_owned()));
+            }
+            // Under the lock under which holds begin: of a sealed volume no snapshot is taken.
+            let is_held = self.core.holds.is_held(id, self.core.env.now());
+            if is_held && !mutants::is(Mutant::HeldRollback) {
+                return Err(refused_while_held(volume));
             }
             state.live.get_mut(&id).expect("a volume of the tables is live").is_sealed = true;
         }
@@ -349,15 +387,56 @@ fn current<T: Clone>(
 }
 
 impl Core {
-    /// Takes snapshots if the journal has room.
-    #[allow(clippy::type_complexity)]
+    /// Takes snapshots if the journal has room, and the hold is in force.
     fn try_snapshot(
         &self,
         volumes: &[(&str, Option<&str>)],
         now: u64,
-    ) -> Result<Option<(crate::journal::Ticket, Vec<SnapshotInfo>)>, ArrayError> {
+        hold: Option<&Hold>,
+    ) -> Result<Tried, ArrayError> {
         let state = &mut *self.lock();
         state.check_running()?;
+        let taken = self.look_for_snapshots(state, volumes, now)?;
+        // Under the lock that fixes the moment: what the hold kept back comes after it.
+        let ids: Vec<VersionId> = taken.iter().map(|(id, _)| *id).collect();
+        let is_held = hold.is_none_or(|hold| hold.covers(self, state, &ids));
+        if !is_held && !mutants::is(Mutant::LateCut) {
+            return Ok(Tried::NotHeld);
+        }
+        let record = Record::Snapshot {
+            epoch: state.epoch,
+            unix_seconds: now,
+            taken: taken
+                .iter()
+                .map(|(id, taken)| crate::journal::Taken {
+                    volume: *id,
+                    snapshot: taken.snapshot,
+                    name: taken.name.clone(),
+                })
+                .collect(),
+        };
+        let added = match self.journal.append(&record, None) {
+            Ok(added) => added,
+            Err(journal::Refused::Full) => return Ok(Tried::NoRoom),
+            Err(error @ journal::Refused::TooLong { .. }) => {
+                let text = format!("these are too many volumes for one moment: {error}");
+                return Err(ArrayError::Refused(text));
+            }
+        };
+        let infos = taken.iter().map(|(id, taken)| state.waiting_info(*id, taken)).collect();
+        for (id, taken) in taken {
+            state.enter_snapshot(id, taken);
+        }
+        Ok(Tried::Taken(added.ticket, infos))
+    }
+
+    /// The snapshots of these volumes as they would be taken now.
+    fn look_for_snapshots(
+        &self,
+        state: &State,
+        volumes: &[(&str, Option<&str>)],
+        now: u64,
+    ) -> Result<Vec<(VersionId, Taken)>, ArrayError> {
         let epoch = state.epoch;
         let mut taken = Vec::new();
         for (volume, name) in volumes {
@@ -384,31 +463,7 @@ impl Core {
         }
         let bytes = taken.iter().map(|(_, taken)| taken_bytes(taken)).sum();
         state.check_record(&self.layout, bytes)?;
-        let record = Record::Snapshot {
-            epoch,
-            unix_seconds: now,
-            taken: taken
-                .iter()
-                .map(|(id, taken)| crate::journal::Taken {
-                    volume: *id,
-                    snapshot: taken.snapshot,
-                    name: taken.name.clone(),
-                })
-                .collect(),
-        };
-        let added = match self.journal.append(&record, None) {
-            Ok(added) => added,
-            Err(journal::Refused::Full) => return Ok(None),
-            Err(error @ journal::Refused::TooLong { .. }) => {
-                let text = format!("these are too many volumes for one moment: {error}");
-                return Err(ArrayError::Refused(text));
-            }
-        };
-        let infos = taken.iter().map(|(id, taken)| state.waiting_info(*id, taken)).collect();
-        for (id, taken) in taken {
-            state.enter_snapshot(id, taken);
-        }
-        Ok(Some((added.ticket, infos)))
+        Ok(taken)
     }
 
     /// Clusters that a map shares neither with its parent nor with any of its children.
@@ -442,7 +497,12 @@ impl Core {
             let state = self.lock();
             let id = state.volume(volume)?.0;
             let version = state.snapshot(id, volume, snapshot)?.0;
-            Ok::<_, ArrayError>((id, version, state.tables.versions.contains_key(&version)))
+            let is_there = state.tables.versions.contains_key(&version);
+            // Nobody waits in vain for a checkpoint that makes it.
+            if !is_there && self.is_out_of_reach(&state, id) {
+                return Err(ArrayError::Lost);
+            }
+            Ok((id, version, is_there))
         };
         let (id, version, is_there) = find()?;
         if is_there {

@@ -198,9 +198,14 @@ fn leave(
     let record = label.members.iter_mut().find(|record| record.disk == disk);
     let Some(record) = record.filter(|record| record.state == from) else { return Ok(false) };
     record.state = to;
+    let bare = mutants::is(Mutant::BareHolders).then(|| label.active().collect::<Vec<DiskId>>());
     for (journal, holders) in [(true, &mut label.journal), (false, &mut label.holders)] {
         if !holders.is_empty() && holders.iter().all(|holder| *holder == disk) {
-            return Err(Refusal::LastHolder { disk, journal });
+            if let Some(others) = bare.as_ref().filter(|_| journal) {
+                holders.clone_from(others);
+            } else if !mutants::is(Mutant::LastLeaves) {
+                return Err(Refusal::LastHolder { disk, journal });
+            }
         }
         holders.retain(|holder| *holder != disk);
     }
@@ -263,12 +268,12 @@ pub(super) fn short(name: &str) -> String {
 pub struct LabelChange {
     /// The label that counts until this one does.
     pub(super) base: Label,
-    events: Vec<Event>,
+    pub(super) events: Vec<Event>,
     /// What is to be written.
     pub(super) next: Label,
     /// Members that are new in it and do not carry it yet: they take it before anybody else, so
     /// that a cut leaves a member that is there, or none.
-    joining: Vec<DiskId>,
+    pub(super) joining: Vec<DiskId>,
 }
 
 /// How a change goes on.

@@ -1,10 +1,12 @@
 //! Which array is opened, and which of its disks can be relied on.
 
+use std::cmp::Reverse;
+
 use super::change::{Event, short};
 use super::lacking::{self, Lack};
 use super::refusal::OpenRefusal;
 use crate::DiskId;
-use crate::label::{Found, Label, MemberState, Since};
+use crate::label::{ChangeId, Found, Label, MemberRecord, MemberState, Since};
 use crate::mutants::{self, Mutant};
 
 /// A disk that was given and is in use.
@@ -144,17 +146,25 @@ fn one_array_of_distinct_disks(first: &Carrier, all: &[Carrier]) -> Result<(), O
 /// If there are several, those go first that were cut off before anything relied on them: some
 /// member that they call active does not carry them. If two are left, two parts of the array went on
 /// without each other; so they may have when a label that was cut off came of one that the newest
-/// does not know.
+/// does not know. If all were cut off, that one goes on which came of the newest that was not, and for which nobody who
+/// is there carries what a member cannot carry: each start had other disks, and knew less or more of the others.
 fn newest<'a>(carriers: &[Carrier<'a>]) -> Result<&'a Label, OpenRefusal> {
     let is_newest = |carrier: &&Carrier| {
         let label = carrier.label;
         !carriers.iter().any(|c| c.label.change != label.change && label.led_to(c.label))
     };
     let tops: Vec<&Label> = carriers.iter().filter(is_newest).map(|c| c.label).collect();
-    let key = |label: &&Label| (label.generation, std::cmp::Reverse(label.change));
+    let key = |label: &&Label| (label.generation, Reverse(label.change));
     let relied_on = tops.iter().copied().filter(|label| !was_cut_off(label, carriers));
     // If all were cut off: what none of them can have been relied on for, was never answered.
-    let newest = relied_on.max_by_key(key).or_else(|| tops.iter().copied().max_by_key(key));
+    let is_old = |carrier: &Carrier, label: &Label| {
+        lacking::lack_of(carrier.label, carrier.is_cut, label) == Some(Lack::Old)
+    };
+    let cut_key = |label: &&Label| {
+        let knows_all = !carriers.iter().any(|carrier| is_old(carrier, label));
+        (relied_on_before(label, carriers), knows_all, key(label))
+    };
+    let newest = relied_on.max_by_key(key).or_else(|| tops.iter().copied().max_by_key(cut_key));
     let newest = newest.expect("no label came of itself");
     let is_other = |label: &Label| !label.led_to(newest) && !is_harmless(label, newest, carriers);
     let Some(other) = carriers.iter().find(|carrier| is_other(carrier.label)) else {
@@ -182,26 +192,69 @@ fn was_cut_off(label: &Label, carriers: &[Carrier]) -> bool {
     carriers.iter().filter(own).any(|carrier| !label.led_to(carrier.label))
 }
 
-/// Whether nothing that was relied on is forgotten when `newest` is believed instead of `label`.
+/// The generation of the last change that `label` came of and that may have been relied on.
+fn relied_on_before(label: &Label, carriers: &[Carrier]) -> u64 {
+    let mut before = label.lineage();
+    before.find(|change| !came_of_cut(label, *change, carriers)).map_or(0, |change| change.0)
+}
+
+/// Whether nothing that was relied on is forgotten when `newest` is believed instead of `label`: that was cut off,
+/// and so were those that it came of and `newest` did not.
 fn is_harmless(label: &Label, newest: &Label, carriers: &[Carrier]) -> bool {
-    let parent = |carrier: &&Carrier| {
-        let other = carrier.label;
-        other.generation + 1 == label.generation && label.ancestors.first() == Some(&other.change)
+    let is_cut_off = |change| came_of_cut(label, change, carriers);
+    was_cut_off(label, carriers) && parted_by_cuts(label, newest, is_cut_off)
+}
+
+/// Whether a change that `label` came of was cut off: by its own label where somebody carries it, or by `label`.
+fn came_of_cut(label: &Label, change: (u64, ChangeId), carriers: &[Carrier]) -> bool {
+    let lacks = |record: &MemberRecord| {
+        let is_own =
+            |c: &&Carrier| c.label.disk == record.disk && c.label.own().uuid == record.uuid;
+        let carrier = carriers.iter().find(is_own);
+        carrier.is_some_and(|carrier| !carrier.label.came_of(change.0, change.1, label))
     };
-    was_cut_off(label, carriers)
-        && (label.parent_led_to(newest)
-            || carriers.iter().find(parent).is_some_and(|c| is_harmless(c.label, newest, carriers)))
+    let is_it = |other: &Label| (other.generation, other.change) == change;
+    let mut labels = carriers.iter().map(|carrier| carrier.label);
+    was_cut_off_before(label, change.0, lacks)
+        || labels.any(|other| is_it(other) && was_cut_off(other, carriers))
+}
+
+/// Whether all changes that `label` came of and `newest` did not were cut off before anything relied on them.
+fn parted_by_cuts(
+    label: &Label,
+    newest: &Label,
+    is_cut_off: impl Fn((u64, ChangeId)) -> bool,
+) -> bool {
+    let is_common =
+        |(generation, change): &(u64, ChangeId)| newest.came_of(*generation, *change, label);
+    // Where the labels part, as far as this one remembers.
+    let Some(common) = label.lineage().position(|change| is_common(&change)) else { return false };
+    mutants::is(Mutant::TrustLine) || label.lineage().take(common).all(is_cut_off)
+}
+
+/// Whether what `label` came of in a generation was cut off, by what `label` says. Who shows that did not take it, and was
+/// not there when the next one came of it, or that would have come of the one before. So the next one put it out: it was
+/// in until then, and lacks it now.
+fn was_cut_off_before(
+    label: &Label,
+    generation: u64,
+    lacks: impl Fn(&MemberRecord) -> bool,
+) -> bool {
+    let went_out = |record: &&MemberRecord| label.went_out_in(record.disk) == Some(generation + 1);
+    label.members.iter().filter(went_out).any(lacks)
 }
 
 /// Whether a disk that was away may come back to members that carry `ours`: its own label, `theirs`,
-/// led to that one, or was cut off before anything relied on it.
+/// led to that one, or was cut off before anything relied on it, and so was all that it came of since they parted.
 #[must_use]
 pub fn may_return(theirs: &Label, ours: &Label) -> bool {
-    let carries_ours = |disk: DiskId| {
-        let record = ours.member(disk).filter(|record| record.state == MemberState::Active);
-        record.is_some_and(|record| theirs.member(disk).is_some_and(|r| r.uuid == record.uuid))
+    let carries_ours = |record: &MemberRecord| {
+        let own = ours.member(record.disk).filter(|own| own.state == MemberState::Active);
+        own.is_some_and(|own| own.uuid == record.uuid)
     };
-    theirs.led_to(ours) || theirs.parent_led_to(ours) && theirs.active().any(carries_ours)
+    let mut active = theirs.members.iter().filter(|record| record.state == MemberState::Active);
+    let is_cut_off = |change: (u64, _)| was_cut_off_before(theirs, change.0, carries_ours);
+    theirs.led_to(ours) || active.any(carries_ours) && parted_by_cuts(theirs, ours, is_cut_off)
 }
 
 fn sort_out(label: &Label, carriers: &[Carrier], foreign: Vec<(usize, String)>) -> Opening {

@@ -44,5 +44,8 @@ pub use change::{Event, LabelChange, Refusal, Step, next_label, next_number};
 pub use choose::{Opening, Present, SetDisks, choose, may_return};
 pub use lacking::{Lack, lack_of};
 pub use leaving::{SetSeats, without_place};
-pub use recovery::{WaveId, checkpoint_successors, has_missed, journal_successors, waves_to_redo};
+pub use recovery::{
+    WaveId, checkpoint_successors, gets_checkpoint, gets_wave, has_missed, is_unflushed,
+    journal_successors, notes_redone, takes_place, waves_to_redo,
+};
 pub use refusal::OpenRefusal;

@@ -10,9 +10,46 @@ use crate::mutants::{self, Mutant};
 pub fn has_missed(state: MemberState, position: u64) -> bool {
     match state {
         MemberState::Active => false,
-        MemberState::Stale(since) => position >= since.position,
+        MemberState::Stale(since) => {
+            position >= since.position && !mutants::is(Mutant::ForgetMissed)
+        }
         MemberState::Failed | MemberState::Retired => true,
     }
+}
+
+/// Whether a holder is given the newest checkpoint by a start, before the next one is written: it must not hang
+/// on one disk meanwhile.
+#[must_use]
+pub fn gets_checkpoint(has_it: bool) -> bool {
+    !has_it && !mutants::is(Mutant::LoneSlot)
+}
+
+/// Whether a holder is given a wave that is about to be done again: if the only one that had it went, nobody
+/// could end that.
+#[must_use]
+pub fn gets_wave(has_it: bool) -> bool {
+    !has_it && !mutants::is(Mutant::LoneWave)
+}
+
+/// Whether what a wave that was done again has put in place is noted in the journal, before anything can overwrite
+/// the wave: another crash would leave stripes that nobody knows any more.
+#[must_use]
+pub fn notes_redone(is_news: bool) -> bool {
+    is_news && !mutants::is(Mutant::ForgetRedone)
+}
+
+/// Whether what was put in place is lost with the disks whose flush has failed, of which the level survives
+/// `losses_max`: then the journal must keep it, and the checkpoint does not go on.
+#[must_use]
+pub fn is_unflushed(missing: usize, losses_max: usize) -> bool {
+    missing > losses_max && !mutants::is(Mutant::BlindFlush)
+}
+
+/// Whether what replaces a member counts as that member: with the record that says so, when that is durable.
+/// A crash before would revive the old one, and what it missed since would be forgotten.
+#[must_use]
+pub fn takes_place(is_recorded: bool) -> bool {
+    is_recorded || mutants::is(Mutant::EarlyPromotion)
 }
 
 /// A wave of the redo area.

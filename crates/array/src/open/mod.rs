@@ -191,6 +191,7 @@ async fn load(
         upkeep: Bell::default(),
         settled: AtomicU64::new(u64::MAX),
         unlocked: Bell::default(),
+        holds: crate::core::Holds::default(),
         balanced: Bell::default(),
         checkpoint_beat: Beat::default(),
         throttle: crate::volume::Throttle::default(),
@@ -437,10 +438,13 @@ impl Core {
     }
 
     /// One more label, before anything relies on this start. The first one alone is no history: with disks of
-    /// two copies of an array it looks as if it had been cut off, and they pass for one array.
+    /// two copies of an array it looks as if it had been cut off, and they pass for one array. So it does where the next
+    /// one puts a disk out, to the copy of that disk: until it puts none out, another one follows.
     async fn seal_start(self: &Arc<Self>) -> Result<(), ArrayError> {
-        if !mutants::is(Mutant::HastyStart) {
+        let mut puts_out = !mutants::is(Mutant::HastyStart);
+        while puts_out {
             self.change_label(|_, _| vec![Event::Behind]).await?;
+            puts_out = self.lock().label.puts_out() && !mutants::is(Mutant::LoneSeal);
         }
         Ok(())
     }
@@ -459,7 +463,7 @@ impl Core {
         slot: &Slot,
         lagging: impl Iterator<Item = &'a DiskId>,
     ) {
-        for disk in lagging.filter(|_| !mutants::is(Mutant::LoneSlot)) {
+        for disk in lagging.filter(|_| membership::gets_checkpoint(false)) {
             let Some(member) = self.raid.disks().get(*disk) else { continue };
             let devices = [Arc::clone(member.device())];
             let record = (slot.number, slot.payload.as_slice());

@@ -407,6 +407,16 @@ impl Disks {
         revocation.into_iter().for_each(|revocation| revocation.revoke());
     }
 
+    /// The same of all disks that there are: the array was closed, and nothing more is begun on those that whoever has
+    /// them next uses again. What the kernel was given of a write may still end.
+    pub fn revoke_all(&self) {
+        let disks = self.0.read().expect("no panic under this lock");
+        let all: Vec<Arc<Revocation>> =
+            disks.iter().map(|slot| Arc::clone(&slot.revocation)).collect();
+        drop(disks);
+        all.into_iter().for_each(|revocation| revocation.revoke());
+    }
+
     /// Whether a disk has lost all that it should have: what it is known to have had before counts for nothing
     /// until it is up to date again.
     pub fn set_lacks_all(&self, id: DiskId, lacks_all: bool) {

@@ -11,6 +11,7 @@ use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use smallvec::SmallVec;
 
+use crate::membership::takes_place;
 use crate::mutants::{Mutant, is};
 use crate::{DiskId, Level, SetId};
 
@@ -468,7 +469,7 @@ impl Set {
         if is_whole && state.ending.is_none() {
             state.ending = Some(Ending::Promotion);
         }
-        if let Some(new) = state.replacement.filter(|_| is_whole && is(Mutant::EarlyPromotion)) {
+        if let Some(new) = state.replacement.filter(|_| is_whole && takes_place(false)) {
             state.members[new.member] = new.seat;
         }
         is_whole

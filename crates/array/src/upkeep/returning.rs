@@ -10,7 +10,7 @@ use futures_util::future::{Either, select};
 use crate::checkpoint::marks::set_back;
 use crate::checkpoint::slots::is_older_than_out;
 use crate::core::Core;
-use crate::label::{self, Found, Label, LabelError, MemberState};
+use crate::label::{self, Found, Label, MemberState};
 use crate::membership::{Event, Lack, lack_of, may_return};
 use crate::mutants::{self, Mutant};
 use crate::raid::{Access, Set, is_passing};
@@ -168,6 +168,12 @@ impl Core {
         Arc::clone(turns.entry(disk).or_default())
     }
 
+    /// All that there are.
+    pub(crate) fn turns_to_take_back(&self) -> Vec<Arc<Turn>> {
+        let turns = self.taking_back.lock().expect("no panic under this lock");
+        turns.values().map(Arc::clone).collect()
+    }
+
     async fn take_back(self: &Arc<Self>, disk: DiskId) -> bool {
         let turn = self.turn_to_take_back(disk);
         let _turn = match mutants::is(Mutant::TwoReturns) {
@@ -210,8 +216,7 @@ impl Core {
         // Whether it takes writes again is tried with the label that says that it was out: it must
         // know that before anything else is written to it.
         let own = ours.for_disk(disk);
-        let written = self.write_returning(&*device, &own, lacks_all).await;
-        if written.is_err() {
+        if !self.write_returning(&*device, &own, lacks_all).await {
             return false;
         }
         let name = (disk, member.name().to_owned());
@@ -252,20 +257,24 @@ impl Core {
         true
     }
 
-    /// Gives a disk that comes back its label.
+    /// Gives a disk that comes back its label; whether it has taken it. None is given behind the end of the array, also
+    /// where that came while the disk was set back.
     async fn write_returning(
         &self,
         device: &dyn BlockDevice,
         own: &Label,
         lacks_all: bool,
-    ) -> Result<(), LabelError> {
+    ) -> bool {
+        let is_open = || self.lock().check_open().is_ok();
         if !lacks_all {
-            return label::renew(device, own).await;
+            return is_open() && label::renew(device, own).await.is_ok();
         }
         // What it knows of checkpoints may have been given up meanwhile.
         let number = self.lock().checkpoint;
-        set_back(device, &self.layout, self.id, number).await?;
-        label::write(device, own).await
+        is_open()
+            && set_back(device, &self.layout, self.id, number).await.is_ok()
+            && is_open()
+            && label::write(device, own).await.is_ok()
     }
 
     /// The label of a disk that may be back, and whether it was cut short, if it is that disk and nobody used it

@@ -3,15 +3,52 @@
 
 use std::sync::Arc;
 
-use block::{BlockError, Compared};
+use block::{BlockError, Compared, IoFuture, WriteFlags};
 use ring::{Buf, Data};
 
+use super::Device;
 use super::plan::Of;
 use super::read::Blocks;
 use super::write::{Change, RECORD_BLOCKS_MAX, Waited};
 use crate::core::Core;
 use crate::journal::{PAYLOAD_BLOCKS_MAX, Ticket};
 use crate::{BLOCK_BYTES, CLUSTER_BLOCKS, CLUSTER_BYTES, VersionId};
+
+impl Device {
+    pub(super) fn compare_device(
+        &self,
+        at: u64,
+        compare: Data,
+        write: Data,
+        flags: WriteFlags,
+    ) -> IoFuture<Compared> {
+        if compare.len() != write.len() {
+            return IoFuture::ready(Err(BlockError::PayloadMismatch));
+        }
+        let checked = self.shape().check_atomic(at, compare.len() as u64);
+        match checked.and_then(|()| self.volume()) {
+            Err(error) => IoFuture::ready(Err(error)),
+            Ok(_) if compare.is_empty() => IoFuture::ready(Ok(Compared::Equal)),
+            Ok(volume) => {
+                let core = Arc::clone(&self.core);
+                let durable = flags.durable;
+                IoFuture::boxed(compare_and_write(core, volume, at, compare, write, durable))
+            }
+        }
+    }
+
+    pub(super) fn or_device(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
+        let checked = self.shape().check_atomic(at, data.len() as u64);
+        match checked.and_then(|()| self.volume()) {
+            Err(error) => IoFuture::ready(Err(error)),
+            Ok(_) if data.is_empty() => IoFuture::ready(Ok(())),
+            Ok(volume) => {
+                let core = Arc::clone(&self.core);
+                IoFuture::boxed(or_write(core, volume, at, data, flags.durable))
+            }
+        }
+    }
+}
 
 /// Clusters that are held; dropped, they are free again.
 #[derive(Debug)]
@@ -164,7 +201,7 @@ pub(super) fn zeroes(len: u64) -> Result<Data, BlockError> {
 }
 
 /// Writes `write` where `compare` is found (SBC-4 5.3).
-pub(super) async fn compare_and_write(
+async fn compare_and_write(
     core: Arc<Core>,
     volume: VersionId,
     at: u64,
@@ -188,7 +225,7 @@ pub(super) async fn compare_and_write(
 }
 
 /// ORs `data` into the volume (SBC-4 5.16).
-pub(super) async fn or_write(
+async fn or_write(
     core: Arc<Core>,
     volume: VersionId,
     at: u64,

@@ -18,6 +18,7 @@ use ring::Data;
 use crate::cache::VolumeCache;
 use crate::core::Core;
 use crate::journal::PAYLOAD_BLOCKS_MAX;
+use crate::mutants::{self, Mutant};
 use crate::{BLOCK_BYTES, CLUSTER_BYTES};
 
 pub(crate) use ahead::Ahead;
@@ -28,6 +29,8 @@ pub(crate) use throttle::Throttle;
 const ATOMIC_BYTES_MAX: u32 = (PAYLOAD_BLOCKS_MAX as u32 - 1) * BLOCK_BYTES as u32;
 
 /// A volume or snapshot of an array, as targets see it.
+///
+/// Whatever changes a volume comes through [`enter`](Self::enter), where holds keep it back.
 #[derive(Debug, Clone)]
 pub(crate) struct Device {
     core: Arc<Core>,
@@ -53,6 +56,25 @@ impl Device {
         let (Of::Head(volume) | Of::Snapshot(volume, _)) = of;
         let cached = core.cache.volume(volume);
         Self { core, of, cached, geometry, blocks }
+    }
+
+    /// Begins a change of the volume, now or when no hold keeps it back any more.
+    fn enter<T: 'static>(
+        &self,
+        change: impl FnOnce(&Self) -> IoFuture<T> + 'static,
+    ) -> IoFuture<T> {
+        match self.of {
+            Of::Head(volume) if self.core.holds.is_any() => {
+                let device = self.clone();
+                IoFuture::boxed(async move {
+                    let core = &device.core;
+                    core.holds.pass(&*core.env, volume).await;
+                    change(&device).await
+                })
+            }
+            // Nothing changes a snapshot.
+            Of::Head(_) | Of::Snapshot(..) => change(self),
+        }
     }
 
     /// The shape, as of the last call of [`BlockDevice::geometry`].
@@ -83,7 +105,7 @@ impl BlockDevice for Device {
     }
 
     fn write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
-        self.write_device(at, data, flags)
+        self.enter(move |device| device.write_device(at, data, flags))
     }
 
     fn flush(&self) -> IoFuture<()> {
@@ -92,15 +114,14 @@ impl BlockDevice for Device {
     }
 
     fn unmap(&self, at: u64, len: u64) -> IoFuture<()> {
-        self.zero_device(at, len, false)
+        self.enter(move |device| device.zero_device(at, len, false))
     }
 
     fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, flags: WriteFlags) -> IoFuture<()> {
-        if may_unmap {
-            self.zero_device(at, len, flags.durable)
-        } else {
-            self.map_zeroes(at, len, flags.durable)
-        }
+        self.enter(move |device| match may_unmap {
+            true => device.zero_device(at, len, flags.durable),
+            false => device.map_zeroes(at, len, flags.durable),
+        })
     }
 
     fn compare_and_write(
@@ -110,33 +131,14 @@ impl BlockDevice for Device {
         write: Data,
         flags: WriteFlags,
     ) -> IoFuture<Compared> {
-        if compare.len() != write.len() {
-            return IoFuture::ready(Err(BlockError::PayloadMismatch));
+        if mutants::is(Mutant::HoldLeaks) {
+            return self.compare_device(at, compare, write, flags);
         }
-        let checked = self.shape().check_atomic(at, compare.len() as u64);
-        match checked.and_then(|()| self.volume()) {
-            Err(error) => IoFuture::ready(Err(error)),
-            Ok(_) if compare.is_empty() => IoFuture::ready(Ok(Compared::Equal)),
-            Ok(volume) => {
-                let core = Arc::clone(&self.core);
-                let durable = flags.durable;
-                IoFuture::boxed(exclusive::compare_and_write(
-                    core, volume, at, compare, write, durable,
-                ))
-            }
-        }
+        self.enter(move |device| device.compare_device(at, compare, write, flags))
     }
 
     fn or_write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
-        let checked = self.shape().check_atomic(at, data.len() as u64);
-        match checked.and_then(|()| self.volume()) {
-            Err(error) => IoFuture::ready(Err(error)),
-            Ok(_) if data.is_empty() => IoFuture::ready(Ok(())),
-            Ok(volume) => {
-                let core = Arc::clone(&self.core);
-                IoFuture::boxed(exclusive::or_write(core, volume, at, data, flags.durable))
-            }
-        }
+        self.enter(move |device| device.or_device(at, data, flags))
     }
 
     fn extent(&self, at: u64) -> IoFuture<Extent> {

@@ -8,7 +8,7 @@ use array::{Array, ArrayError, Level, Member, OpenOptions, RingEnv};
 use block::testing::{Fault, Operation, Rule};
 use block::{BlockDevice, WriteFlags};
 
-use crate::common::{Shelf, bytes, data, read, run, sound, spec};
+use crate::common::{Shelf, bytes, data, in_turns, read, run, sound, spec, until};
 
 const CLUSTER: u64 = 64 << 10;
 /// Where each data disk keeps its chunks.
@@ -111,13 +111,13 @@ fn chunks_of_a_dissolved_set_are_free_only_when_its_record_is_gone() {
             let asking = array.clone();
             let (done, ended) = ring::oneshot();
             ring::spawn(async move { done.send(asking.checkpoint().await) });
-            ring::sleep(Duration::from_millis(30)).await;
+            until(&array, "the record", |_| shelf.0.iter().any(|disk| disk.held() > 0)).await;
             // Meanwhile new sets are made, as far as there are chunks.
             while number < 600 {
                 let whole =
                     data(&[cluster(number), cluster(number + 1), cluster(number + 2)].concat());
                 let write = device.write(number * CLUSTER, whole, WriteFlags::DURABLE);
-                if !matches!(ring::timeout(Duration::from_millis(50), write).await, Some(Ok(()))) {
+                if !matches!(in_turns(50, write).await, Some(Ok(()))) {
                     break;
                 }
                 number += 3;

@@ -7,6 +7,7 @@ use array::{Array, Level};
 use block::testing::{check_device, check_read_only};
 
 use crate::common::{Shelf, bytes, read, run, sound, spec, write};
+use crate::process::crash;
 
 fn conforms(level: Level, disks: usize) {
     run(async move {
@@ -105,7 +106,7 @@ fn what_was_written_is_there_after_opening_again() {
             array.checkpoint().await.unwrap();
             write(&volume, (4 << 20) + 512, &small).await;
             // No orderly end: what is not in place is in the journal.
-            drop((array, volume));
+            crash((array, volume));
             let array = shelf.open().await;
             let volume = array.device("v").unwrap();
             assert_eq!(read(&volume, 8192, small.len()).await, small, "{level}");

@@ -8,7 +8,7 @@ use block::testing::{Fault, Operation, Rule};
 use block::{BlockDevice, BlockError, WriteFlags};
 
 use crate::common::{Hasty, Shelf, all_online, bytes, data, read, run, sound, spec, until, write};
-use crate::process;
+use crate::process::crash;
 
 const MIB: usize = 1 << 20;
 
@@ -51,7 +51,7 @@ fn both_halves_of_a_mirror_refuse_a_write_and_the_volume_comes_back() {
         assert_eq!(read(&volume, at + 4096, 4096).await, bytes(MIB, 7)[8192..12288]);
         array.checkpoint().await.unwrap();
         sound(&array).await;
-        drop((volume, array));
+        crash((volume, array));
         let array = shelf.open().await;
         let volume = array.device("v").unwrap();
         assert_eq!(read(&volume, at, 4096).await, bytes(4096, 9));
@@ -88,6 +88,40 @@ fn what_a_lost_volume_that_is_purged_had_written_keeps_no_disk_from_leaving() {
     });
 }
 
+/// Whoever tries again and again, as for a set of snapshots that is void, keeps nobody else waiting.
+#[test]
+fn a_snapshot_that_no_checkpoint_makes_is_refused_without_one() {
+    run(async {
+        const TRIES: u64 = 20;
+        let shelf = Shelf::new(3, 32);
+        let array = shelf.create(Level::Raid5).await;
+        array.create_volume(spec("v", 8)).await.unwrap();
+        let volume = array.device("v").unwrap();
+        write(&volume, 0, &bytes(MIB, 1)).await;
+        array.checkpoint().await.unwrap();
+        // That is in the journal, and has no place.
+        write(&volume, 4096, &bytes(4096, 2)).await;
+        array.snapshot(&[("v", Some("s"))]).await.unwrap();
+        [1, 2].into_iter().for_each(|disk| shelf.pull(disk));
+        drop(array.checkpoint().await);
+        assert_eq!(array.volume("v").unwrap().state, VolumeState::Lost);
+        let before = array.info().checkpoint;
+        for _ in 0..TRIES {
+            let refused = array.delete_snapshot("v", "s").await;
+            assert!(matches!(refused, Err(ArrayError::Lost)), "{refused:?}");
+        }
+        let made = array.info().checkpoint - before;
+        assert!(made < TRIES / 2, "{made} checkpoints for nothing");
+        drop(volume);
+        drop(array);
+        shelf.0.iter().for_each(|disk| disk.heal());
+        let array = shelf.open().await;
+        all_online(&array).await;
+        array.delete_snapshot("v", "s").await.unwrap();
+        sound(&array).await;
+    });
+}
+
 #[test]
 fn a_volume_that_was_set_aside_is_not_rolled_back_or_compared() {
     run(async {
@@ -111,7 +145,7 @@ fn a_volume_that_was_set_aside_is_not_rolled_back_or_compared() {
         assert!(matches!(refused, Err(ArrayError::Lost)), "{refused:?}");
         let refused = array.resize_volume("v", 4 << 20).await;
         assert!(matches!(refused, Err(ArrayError::Lost)), "{refused:?}");
-        drop(array);
+        crash(array);
         shelf.0.iter().for_each(|disk| disk.heal());
         let array = shelf.open().await;
         all_online(&array).await;
@@ -152,7 +186,7 @@ fn a_snapshot_that_waits_is_kept_when_its_volume_is_set_aside() {
         }
         drop(array.checkpoint().await);
         // As after a crash.
-        drop((volume, other, array));
+        crash((volume, other, array));
         shelf.0.iter().for_each(|disk| disk.heal());
         let array = shelf.open().await;
         until(&array, "served", |array| is_served(array, "weak")).await;
@@ -189,12 +223,12 @@ fn an_array_whose_journal_disk_is_gone_opens_when_that_is_accepted() {
         assert_eq!(read(&volume, 0, MIB).await, bytes(MIB, 1));
         let durable = volume.write(0, data(&bytes(4096, 2)), WriteFlags::DURABLE).await;
         durable.expect("the journal is elsewhere now");
-        drop((volume, array));
+        crash((volume, array));
         // It is not needed any more; when it comes back it is given what it missed.
         let array = open(false).await.unwrap();
         let volume = array.device("v").unwrap();
         assert_eq!(read(&volume, 0, 4096).await, bytes(4096, 2));
-        drop((volume, array));
+        crash((volume, array));
         let members = [shelf.members(), fast.members()].concat();
         let array = Array::open(Arc::new(RingEnv), members, OpenOptions::default())
             .await
@@ -291,8 +325,7 @@ fn a_disk_that_was_out_for_long_gets_its_part_of_a_checkpoint_after_a_crash_too(
             let three = Shelf(shelf.0[..3].to_vec());
             let mut array = one_gone_and_one_that_refuses(&three, refuses).await;
             for start in 0..starts {
-                drop(array);
-                process::end();
+                crash(array);
                 if start + 1 == starts {
                     shelf.0[refuses].heal();
                 }

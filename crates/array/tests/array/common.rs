@@ -1,6 +1,7 @@
 //! Arrays to try things on.
 
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use array::api::{Cache, DiskState, VolumeSpec};
@@ -8,6 +9,7 @@ use array::label::Layout;
 use array::{Array, CreateOptions, Env, Level, Member, OpenOptions, RingEnv, Task};
 use block::testing::{Fault, FaultyDisk, Operation, Rule};
 use block::{BlockDevice, BlockError, RamDisk, WriteFlags};
+use futures_util::future::{Either, select};
 use ring::{Buf, Data};
 
 use crate::process::Held;
@@ -120,6 +122,82 @@ impl Env for Hasty {
     }
 }
 
+/// Time goes as fast as a test says, from now on.
+#[derive(Debug, Clone)]
+pub(crate) struct Paced(Arc<Mutex<Pace>>);
+
+/// How fast time goes, and since when.
+#[derive(Debug)]
+struct Pace {
+    times: u32,
+    since: Duration,
+    was: Duration,
+}
+
+impl Pace {
+    fn now(&self) -> Duration {
+        self.was + (RingEnv.now() - self.since) * self.times
+    }
+}
+
+impl Paced {
+    pub(crate) fn new() -> Self {
+        let now = RingEnv.now();
+        Self(Arc::new(Mutex::new(Pace { times: HASTE, since: now, was: now })))
+    }
+
+    fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.0.lock().expect("nothing panics while it holds the pace")
+    }
+
+    fn go(&self, times: u32) {
+        let pace = &mut *self.pace();
+        *pace = Pace { times, since: RingEnv.now(), was: pace.now() };
+    }
+
+    /// As on the clock.
+    pub(crate) fn slowly(&self) {
+        self.go(1);
+    }
+
+    /// As [`Hasty`].
+    pub(crate) fn fast(&self) {
+        self.go(HASTE);
+    }
+}
+
+impl Env for Paced {
+    fn now(&self) -> Duration {
+        self.pace().now()
+    }
+
+    fn unix_seconds(&self) -> u64 {
+        RingEnv.unix_seconds()
+    }
+
+    fn sleep(&self, time: Duration) -> Task {
+        let (paced, end) = (self.clone(), self.now() + time);
+        Box::pin(async move {
+            while let Some(left) = end.checked_sub(paced.now()).filter(|left| !left.is_zero()) {
+                // Not for long, as the pace may change meanwhile.
+                let left = left / paced.pace().times;
+                RingEnv.sleep(left.clamp(SLICE_MIN, SLICE_MAX)).await;
+            }
+        })
+    }
+
+    fn spawn(&self, task: Task) {
+        RingEnv.spawn(task);
+    }
+
+    fn random(&self) -> u64 {
+        RingEnv.random()
+    }
+}
+
+const SLICE_MIN: Duration = Duration::from_micros(1);
+const SLICE_MAX: Duration = Duration::from_millis(20);
+
 pub(crate) fn spec(name: &str, mib: u64) -> VolumeSpec {
     VolumeSpec {
         name: name.to_owned(),
@@ -158,6 +236,19 @@ pub(crate) async fn read(device: &Arc<dyn BlockDevice>, at: u64, len: usize) -> 
 pub(crate) async fn sound(array: &Array) {
     let report = array.check().await.expect("it can be checked");
     assert_eq!(report.problems, Vec::<String>::new());
+}
+
+/// What becomes of this while its core takes so many turns of a millisecond and more; `None` when it waits still. By the
+/// clock it would seem to wait where somebody else has the machine: then its core has no turns either.
+pub(crate) async fn in_turns<T>(turns: usize, waiting: impl Future<Output = T>) -> Option<T> {
+    let mut waiting = pin!(waiting);
+    for _ in 0..turns {
+        match select(waiting.as_mut(), pin!(ring::sleep(Duration::from_millis(1)))).await {
+            Either::Left((done, _)) => return Some(done),
+            Either::Right(_) => {}
+        }
+    }
+    None
 }
 
 /// Waits until something is so, which must not take long.

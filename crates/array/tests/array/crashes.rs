@@ -7,6 +7,7 @@ use block::testing::{Fault, Operation, Rule};
 use block::{BlockDevice, BlockError, WriteFlags};
 
 use crate::common::{Shelf, all_online, bytes, data, read, run, sound, spec, until, write};
+use crate::process::crash;
 
 const CLUSTER: u64 = 64 << 10;
 /// One of each stripe changes, which makes several waves of parity updates: the redo area keeps
@@ -62,7 +63,7 @@ async fn interrupted(away: Option<usize>) -> Shelf {
         write(&volume, cluster * CLUSTER, &new(cluster)).await;
     }
     checkpoint_but_its_record(&shelf, &array).await;
-    drop((volume, array));
+    crash((volume, array));
     shelf.0.iter().for_each(|disk| disk.heal());
     shelf
 }
@@ -133,7 +134,7 @@ fn what_a_checkpoint_without_its_record_put_where_others_are_written_now_is_forg
             checkpoint_but_its_record(&shelf, &array).await;
             // The next time there are two of `a`: the second takes the place of that of `b`.
             write(&a, CLUSTER, &pattern(30)).await;
-            drop((a, b, array));
+            crash((a, b, array));
             shelf.0.iter().for_each(|disk| disk.heal());
             let mut members = shelf.members();
             members.remove(away);
@@ -187,7 +188,7 @@ fn what_a_disk_that_is_not_there_is_to_take_of_a_checkpoint_without_its_record_i
             holds_all(&array).await;
             nothing_was_wrong(&array);
             sound(&array).await;
-            drop(array);
+            crash(array);
             open(true).await.expect("whatever that loses");
         }
         assert!(refusals > 0, "of two that have the same stripes");
@@ -253,7 +254,7 @@ async fn give_up_a_set(checkpoints: usize) {
     }
     let volume = array.device("other").expect("it works");
     write(&volume, 0, &bytes(1 << 20, 2)).await;
-    drop((volume, array));
+    crash((volume, array));
     shelf.0.iter().for_each(|disk| disk.heal());
     let array = shelf.open().await;
     let volume = array.device("other").expect("it works");
@@ -329,7 +330,7 @@ async fn done_again_and_written_over() -> Shelf {
     shelf.0.iter().for_each(|disk| disk.release());
     until(&array, "the wave", |_| held(&shelf) == 0).await;
     more_held(&shelf, 0).await;
-    drop((volume, array));
+    crash((volume, array));
     shelf.0.iter().for_each(|disk| disk.heal());
     hold(redo.clone());
     let (members, before) = (shelf.members(), held(&shelf));

@@ -6,6 +6,7 @@ use array::api::DiskState;
 use array::{Array, Level, OpenOptions, RingEnv};
 
 use crate::common::{Shelf, all_online, bytes, read, run, sound, spec, until, write};
+use crate::process::crash;
 
 const MIB: usize = 1 << 20;
 
@@ -59,10 +60,10 @@ async fn grows_without(level: Level, disks: usize, away: usize, restarts: bool) 
     drop(volume);
     let mut array = array;
     if restarts {
-        drop(array);
+        crash(array);
         array = open_without(&shelf, disks - away..disks).await;
         holds(&array, "after a start without them").await;
-        drop(array);
+        crash(array);
         shelf.0.iter().for_each(|disk| disk.heal());
         array = shelf.open().await;
     } else {

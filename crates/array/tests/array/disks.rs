@@ -10,6 +10,7 @@ use block::{BlockDevice, BlockError, WriteFlags};
 use futures_util::future::join;
 
 use crate::common::{Hasty, Shelf, all_online, bytes, read, run, sound, spec, until, write};
+use crate::process::crash;
 
 const MIB: usize = 1 << 20;
 
@@ -227,7 +228,7 @@ fn a_journal_of_its_own_is_needed_and_mirrored_when_there_are_two() {
         let volume = array.device("v").unwrap();
         let one = bytes(12288, 1);
         write(&volume, 4096, &one).await;
-        drop((volume, array));
+        crash((volume, array));
         let env = Arc::new(RingEnv);
         let without = Array::open(env.clone(), shelf.members(), OpenOptions::default()).await;
         let text = without.unwrap_err().to_string();
@@ -238,7 +239,7 @@ fn a_journal_of_its_own_is_needed_and_mirrored_when_there_are_two() {
         // One of the two dies with its half of the mirror.
         fast.pull(0);
         write(&volume, 65536, &one).await;
-        drop((volume, array));
+        crash((volume, array));
         let mut members = shelf.members();
         members.push(fast.members().remove(1));
         let array = Array::open(env, members, OpenOptions::default()).await.unwrap();
@@ -484,7 +485,7 @@ fn a_disk_that_is_taken_back_twice_at_once_keeps_its_newest_label() {
         all_online(&array).await;
         ring::sleep(Duration::from_millis(100)).await;
         sound(&array).await;
-        drop((volume, array));
+        crash((volume, array));
         let array = shelf.open().await;
         let volume = array.device("v").unwrap();
         assert!(read(&volume, 0, 4 * MIB).await == bytes(4 * MIB, 1));

@@ -10,7 +10,7 @@ use block::{BlockDevice, BlockError, WriteFlags};
 use futures_util::future::join_all;
 
 use crate::common::{Hasty, Shelf, all_online, bytes, data, read, run, sound, spec, until, write};
-use crate::process::end;
+use crate::process::crash;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -147,8 +147,7 @@ async fn accept_and_crash(is_share_used: bool) {
     array.snapshot(&[("v", Some("s"))]).await.expect("there is room");
     let twice = if is_share_used { CLUSTERS - MIB / CLUSTER } else { CLUSTERS };
     assert_eq!(put(&volume, 0..twice, 2).await, twice);
-    drop((volume, filler, array));
-    end();
+    crash((volume, filler, array));
 
     let array = shelf.open().await;
     let filler = array.device("filler").expect("it is there");
@@ -249,7 +248,7 @@ fn maps_find_room_when_only_one_of_the_disks_that_are_left_has_some() {
             write(&volume, clusters * CLUSTER, &bytes(CLUSTER as usize, clusters as u8)).await;
             clusters += 1;
         }
-        drop((volume, array));
+        crash((volume, array));
         let mut members = shelf.members();
         members.remove(3);
         members.remove(1);
@@ -260,7 +259,7 @@ fn maps_find_room_when_only_one_of_the_disks_that_are_left_has_some() {
             let found = read(&volume, cluster * CLUSTER, CLUSTER as usize).await;
             assert!(found == bytes(CLUSTER as usize, cluster as u8), "cluster {cluster}");
         }
-        drop((volume, array));
+        crash((volume, array));
         // The maps get their other copies when the disks are back.
         let array = shelf.open().await;
         all_online(&array).await;
@@ -271,7 +270,7 @@ fn maps_find_room_when_only_one_of_the_disks_that_are_left_has_some() {
             assert!(found == bytes(CLUSTER as usize, cluster as u8), "cluster {cluster}");
         }
         array.checkpoint().await.unwrap();
-        drop((volume, array));
+        crash((volume, array));
         let mut members = shelf.members();
         members.remove(0);
         let opened = Array::open(Arc::new(RingEnv), members, OpenOptions::default()).await;
@@ -310,7 +309,7 @@ fn an_array_on_a_full_file_system_says_so_at_every_start_and_opens_when_there_is
                 write(&other, block % 8 * 8 * KIB, &bytes(4096, 30)).await;
             }
             // As after a crash.
-            drop((weak, other, array));
+            crash((weak, other, array));
             fill_beneath(&shelf, from..u64::MAX);
             for start in 0..4 {
                 let env = Arc::new(RingEnv);
@@ -454,7 +453,7 @@ fn after_a_rebuild_on_a_full_array_and_a_disk_away_maps_find_room() {
         let volume = array.device("v").unwrap();
         let written = put(&volume, 0..clusters, 3).await;
         array.checkpoint().await.expect("there is room for maps");
-        drop((volume, array));
+        crash((volume, array));
         let mut members = shelf.members();
         members.remove(3);
         let opened = Array::open(Arc::new(RingEnv), members, OpenOptions::default()).await;

@@ -10,6 +10,7 @@ use block::{BlockDevice, BlockError, WriteFlags};
 
 use crate::beyond::{has, is_served_degraded, one_gone_and_one_that_refuses};
 use crate::common::{Hasty, Shelf, bytes, run, spec, until, write};
+use crate::process::crash;
 
 const MIB: usize = 1 << 20;
 /// Where the area of chunks is.
@@ -85,7 +86,7 @@ fn a_disk_that_goes_out_again_in_the_middle_of_its_parts_gets_them_all_the_same(
             };
             until(&array, "out again", is_out).await;
             disk.heal();
-            drop(array);
+            crash(array);
             let options = OpenOptions::default();
             let array = Array::open(Arc::new(Hasty), shelf.members(), options).await.unwrap();
             is_whole(&array).await;

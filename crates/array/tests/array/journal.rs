@@ -8,7 +8,7 @@ use array::{Array, ArrayError, Member, OpenOptions, RingEnv};
 use block::{BlockDevice, WriteFlags};
 
 use crate::common::{Hasty, Shelf, all_online, bytes, data, read, run, spec, until, write};
-use crate::process;
+use crate::process::crash;
 
 /// The data disks, and those for the journal that are named.
 fn members(shelf: &Shelf, fast: &Shelf, present: &[usize]) -> Vec<Member> {
@@ -61,7 +61,7 @@ async fn one_after_the_other(declared: bool) {
     assert!(warnings.iter().any(|text| text.contains("fast-0")), "{warnings:?}");
     // What comes now is on the disk that stands in, too.
     write(&volume, 131_072, &one).await;
-    drop((volume, array));
+    crash((volume, array));
     let array = open(members(&shelf, &fast, &[])).await.expect("a data disk has the journal");
     let volume = array.device("v").expect("it works");
     for at in [4096, 65536, 131_072] {
@@ -89,7 +89,7 @@ fn a_journal_disk_that_is_missing_at_a_start_is_stood_in_for_until_it_is_back() 
         array.create_volume(spec("v", 8)).await.unwrap();
         let one = bytes(12288, 1);
         write(&array.device("v").unwrap(), 4096, &one).await;
-        drop(array);
+        crash(array);
         // The other one is missing at the next start, and the first is still away.
         let array = open(members(&shelf, &fast, &[])).await.unwrap();
         assert_eq!(read(&array.device("v").unwrap(), 4096, one.len()).await, one);
@@ -98,7 +98,7 @@ fn a_journal_disk_that_is_missing_at_a_start_is_stood_in_for_until_it_is_back() 
         let array = open(members(&shelf, &fast, &[0, 1])).await.unwrap();
         all_online(&array).await;
         array.checkpoint().await.unwrap();
-        drop(array);
+        crash(array);
         let refusal = open(members(&shelf, &fast, &[])).await.unwrap_err().to_string();
         assert!(refusal.contains("fast-0") && refusal.contains("journal"), "{refusal}");
         let array = open(members(&shelf, &fast, &[0])).await.unwrap();
@@ -120,7 +120,7 @@ fn a_journal_disk_that_is_gone_leaves_when_it_is_told_to() {
         array.create_volume(spec("v", 8)).await.unwrap();
         let one = bytes(12288, 1);
         write(&array.device("v").unwrap(), 4096, &one).await;
-        drop(array);
+        crash(array);
         let array = open(members(&shelf, &fast, &[])).await.expect("two disks have the journal");
         assert_eq!(read(&array.device("v").unwrap(), 4096, one.len()).await, one);
         array.close().await.unwrap();
@@ -143,7 +143,7 @@ fn a_journal_disk_is_replaced_by_a_journal_disk() {
         array.create_volume(spec("v", 8)).await.unwrap();
         let one = bytes(12288, 1);
         write(&array.device("v").unwrap(), 4096, &one).await;
-        drop(array);
+        crash(array);
         let array = open(members(&shelf, &fast, &[2])).await.expect("it has the journal");
         assert_eq!(read(&array.device("v").unwrap(), 4096, one.len()).await, one);
         array.close().await.unwrap();
@@ -170,7 +170,7 @@ fn a_new_disk_for_the_journal_takes_it_from_those_that_stand_in() {
         let two = Shelf(fast.0[..2].to_vec());
         shelf.create_with_journal(&two).await.close().await.unwrap();
         // Both are gone, one after the other.
-        drop(open(members(&shelf, &fast, &[1])).await.unwrap());
+        crash(open(members(&shelf, &fast, &[1])).await.unwrap());
         let array = open(members(&shelf, &fast, &[])).await.unwrap();
         array.create_volume(spec("v", 8)).await.unwrap();
         let one = bytes(12288, 1);
@@ -191,7 +191,7 @@ fn a_new_disk_for_the_journal_takes_it_from_those_that_stand_in() {
         let roles = array.disks().into_iter().filter(|disk| disk.role == DiskRole::Journal);
         assert_eq!(roles.map(|disk| disk.used_bytes).collect::<Vec<_>>(), [0, 0]);
         write(&array.device("v").unwrap(), 65536, &one).await;
-        drop(array);
+        crash(array);
         let refusal = open(members(&shelf, &fast, &[])).await.unwrap_err().to_string();
         assert!(refusal.contains("fast-2") && refusal.contains("journal"), "{refusal}");
         let array = open(members(&shelf, &fast, &[3])).await.unwrap();
@@ -217,11 +217,11 @@ fn an_old_copy_of_the_journal_disk_is_refused() {
         let whole = disk.geometry().size_bytes() as usize;
         let copy = read(&disk, 0, whole).await;
         write(&volume, 4096, &two).await;
-        drop((volume, array));
+        crash((volume, array));
         let array = open(members(&shelf, &fast, &[0])).await.expect("it is whole");
         let volume = array.device("v").expect("it works");
         write(&volume, 65536, &two).await;
-        drop((volume, array));
+        crash((volume, array));
         for at in (0..whole).step_by(1 << 20) {
             let part = data(&copy[at..at + (1 << 20)]);
             disk.write(at as u64, part, WriteFlags::VOLATILE).await.expect("it takes it");
@@ -240,7 +240,7 @@ fn an_old_copy_of_the_journal_disk_is_refused() {
         let volume = array.device("v").expect("it works");
         assert_eq!(read(&volume, 4096, two.len()).await, two);
         write(&volume, 65536, &one).await;
-        drop((volume, array));
+        crash((volume, array));
         let array = open(members(&shelf, &fast, &[0])).await.expect("it is whole again");
         let volume = array.device("v").expect("it works");
         assert_eq!(read(&volume, 65536, one.len()).await, one);
@@ -264,8 +264,7 @@ fn an_image_of_the_journal_disk_from_before_the_last_start_is_refused() {
         let array = open(members(&shelf, &fast, &[0])).await.expect("it is whole");
         let two = bytes(12288, 2);
         write(&array.device("v").expect("it works"), 4096, &two).await;
-        process::end();
-        drop(array);
+        crash(array);
         let right = read(&disk, 0, whole).await;
         let put = async |all: &[u8]| {
             for at in (0..whole).step_by(1 << 20) {

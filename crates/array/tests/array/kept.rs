@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use array::api::{DiskState, VolumeSpec, VolumeState};
 use array::{Array, Level};
@@ -10,7 +9,10 @@ use block::testing::{Fault, Operation, Rule};
 use block::{BlockDevice, BlockError, WriteFlags};
 use futures_util::future::{join, join_all};
 
-use crate::common::{Hasty, Shelf, all_online, bytes, data, read, run, sound, spec, until, write};
+use crate::common::{
+    Paced, Shelf, all_online, bytes, data, in_turns, read, run, sound, spec, until, write,
+};
+use crate::process::crash;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -35,7 +37,7 @@ async fn write_until_full(device: &Arc<dyn BlockDevice>, seed: u8) -> u64 {
     for block in 0..blocks {
         let one = data(&bytes(BLOCK, seed));
         let write = device.write(block * BLOCK as u64, one, WriteFlags::DURABLE);
-        match ring::timeout(Duration::from_millis(500), write).await {
+        match in_turns(500, write).await {
             Some(written) => written.expect("it waits, or is written"),
             None => return block,
         }
@@ -133,11 +135,11 @@ fn an_array_whose_journal_a_lost_volume_fills_opens_with_and_without_the_disk() 
         let shelf = Shelf::new(4, 32);
         let Full { array, changed, written } = full(&shelf).await;
         // As after a crash.
-        drop(array);
+        crash(array);
         for _ in 0..2 {
             let array = shelf.open().await;
             array.checkpoint().await.expect("it is open");
-            drop(array);
+            crash(array);
         }
         shelf.0[3].heal();
         let array = shelf.open().await;
@@ -146,7 +148,7 @@ fn an_array_whose_journal_a_lost_volume_fills_opens_with_and_without_the_disk() 
         array.checkpoint().await.unwrap();
         has_all(&array, changed, written).await;
         sound(&array).await;
-        drop(array);
+        crash(array);
         let array = shelf.open().await;
         has_all(&array, changed, written).await;
         sound(&array).await;
@@ -164,7 +166,7 @@ fn a_lost_volume_is_deleted_and_the_journal_has_room_again() {
         array.checkpoint().await.unwrap();
         let other = array.device("other").unwrap();
         write(&other, 15 * MIB, &bytes(BLOCK, 40)).await;
-        drop((other, array));
+        crash((other, array));
         let array = shelf.open().await;
         let other = array.device("other").unwrap();
         assert!(read(&other, 15 * MIB, BLOCK).await == bytes(BLOCK, 40));
@@ -205,9 +207,9 @@ fn what_was_overwritten_in_the_journal_and_is_somebody_elses_now_stays_theirs() 
         }
         assert!(written.len() >= 32, "{written:?}");
         array.checkpoint().await.unwrap();
-        drop((volume, beside, array));
+        crash((volume, beside, array));
         for _ in 0..2 {
-            drop(shelf.open().await);
+            crash(shelf.open().await);
         }
         shelf.0[3].heal();
         let array = shelf.open().await;
@@ -250,7 +252,7 @@ fn a_journal_that_gets_short_takes_what_it_keeps_once_more_and_others_go_on() {
             let at = block % 1024 * 4 * KIB;
             write(&other, at, &bytes(BLOCK, 30)).await;
         }
-        drop((volume, other, array));
+        crash((volume, other, array));
         shelf.0[3].heal();
         let array = shelf.open().await;
         all_online(&array).await;
@@ -269,7 +271,7 @@ async fn goes_on(array: &Array, other: &Arc<dyn BlockDevice>) {
     for block in 0..array.info().journal_bytes / BLOCK as u64 * 2 {
         let one = data(&bytes(BLOCK, 30));
         let write = other.write(block % 1024 * 4 * KIB, one, WriteFlags::DURABLE);
-        let written = ring::timeout(Duration::from_secs(20), write).await;
+        let written = in_turns(20_000, write).await;
         written.unwrap_or_else(|| panic!("write {block} has no room")).expect("it is healthy");
     }
 }
@@ -304,7 +306,7 @@ fn hosts_that_fill_the_journal_during_a_checkpoint_leave_room_for_what_it_keeps(
         checkpoint.unwrap();
         assert!(written > array.info().journal_bytes / BLOCK as u64 / 4, "{written} were written");
         goes_on(&array, &other).await;
-        drop((volume, other, array));
+        crash((volume, other, array));
         shelf.0[3].heal();
         let array = shelf.open().await;
         all_online(&array).await;
@@ -320,7 +322,8 @@ fn hosts_that_fill_the_journal_during_a_checkpoint_leave_room_for_what_it_keeps(
 fn hosts_that_fill_the_journal_while_disks_are_waited_for_leave_room_for_what_those_lack() {
     run(async {
         let shelf = Shelf::new(6, 32);
-        let array = shelf.create_in(Arc::new(Hasty), Level::Raid6).await;
+        let paced = Paced::new();
+        let array = shelf.create_in(Arc::new(paced.clone()), Level::Raid6).await;
         let weak = VolumeSpec { level: Some(Level::Raid5), ..spec("weak", 8) };
         array.create_volume(weak).await.unwrap();
         array.create_volume(spec("other", 16)).await.unwrap();
@@ -344,16 +347,20 @@ fn hosts_that_fill_the_journal_while_disks_are_waited_for_leave_room_for_what_th
             }
             1024
         };
+        // The disks are waited for until the journal is full, however long that takes on this machine.
         let hosts = async {
             until(&array, "out", are_out).await;
-            write_until_full(&other, 30).await
+            paced.slowly();
+            let written = write_until_full(&other, 30).await;
+            paced.fast();
+            written
         };
         let (checkpoint, (risky, written)) = join(array.checkpoint(), join(risky, hosts)).await;
         checkpoint.unwrap();
         assert!(risky > 0 && written > 0, "{risky} and {written} were written");
         until(&array, "set aside", |array| is_aside(array, "weak")).await;
         goes_on(&array, &other).await;
-        drop((volume, other, array));
+        crash((volume, other, array));
         [4, 5].iter().for_each(|disk: &usize| shelf.0[*disk].heal());
         let array = shelf.open().await;
         all_online(&array).await;

@@ -2,9 +2,11 @@
 
 mod balance;
 mod basics;
+mod beside;
 mod beyond;
 mod cached;
 mod checkpoints;
+mod closing;
 mod common;
 mod copies;
 mod crashes;
@@ -14,6 +16,7 @@ mod full;
 mod golden;
 mod halves;
 mod hardship;
+mod held;
 mod images;
 mod journal;
 mod kept;

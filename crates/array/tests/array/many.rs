@@ -4,6 +4,7 @@
 use array::{Array, ArrayError, Level};
 
 use crate::common::{Shelf, bytes, read, run, sound, spec, write};
+use crate::process::crash;
 
 const VOLUMES: usize = 40;
 
@@ -57,7 +58,7 @@ fn one_snapshot_too_many_is_refused_before_it_is_taken() {
         assert!(warnings.iter().any(|text| text.contains("keep track of")), "{warnings:?}");
         write(&device, 0, &bytes(4096, 2)).await;
         // As in a crash: nothing of the last ones is in a checkpoint.
-        drop((device, array));
+        crash((device, array));
         let array = shelf.open().await;
         array.checkpoint().await.expect("it fits after a crash too");
         let name = format!("{:063}", taken - 1);

@@ -8,6 +8,7 @@ use array::{Array, ArrayError, Level, Member, OpenOptions, RingEnv};
 use block::testing::{Fault, Operation, Rule};
 
 use crate::common::{Shelf, all_online, bytes, data, read, run, spec, until, write};
+use crate::process::crash;
 
 const MIB: usize = 1 << 20;
 
@@ -34,7 +35,7 @@ fn the_only_journal_disk_refuses_writes_and_the_journal_goes_to_the_others() {
             write(&volume, block * 4096, &one).await;
         }
         // Cut off, and the journal disk is well again, or gone.
-        drop((volume, array));
+        crash((volume, array));
         fast.0[0].heal();
         for with_it in [false, true] {
             let mut members = shelf.members();
@@ -46,7 +47,7 @@ fn the_only_journal_disk_refuses_writes_and_the_journal_goes_to_the_others() {
             for block in 0..200u64 {
                 assert_eq!(read(&volume, block * 4096, 4096).await, one, "block {block}");
             }
-            drop((volume, array));
+            crash((volume, array));
         }
     });
 }
@@ -64,7 +65,7 @@ fn all_holders_refuse_for_a_moment_and_the_array_opens_again() {
         let two = data(&bytes(8192, 2));
         assert!(volume.write(65536, two, block::WriteFlags::DURABLE).await.is_err());
         assert!(array.checkpoint().await.is_err(), "it has stopped");
-        drop((volume, array));
+        crash((volume, array));
         shelf.0.iter().for_each(|disk| disk.heal());
         let array = shelf.open().await;
         assert_eq!(read(&array.device("v").unwrap(), 4096, one.len()).await, one);
@@ -102,7 +103,7 @@ fn an_array_that_has_stopped_changes_no_label_any_more() {
         assert!(array.fail_disk("disk-0", true).await.is_err());
         assert!(array.add_disk(member(&Shelf::new(1, 32), 0, "new")).await.is_err());
         assert_eq!(labels(&shelf).await, before);
-        drop((volume, array));
+        crash((volume, array));
         // Each of them may be missing at the next start, and is welcome at the one after.
         for missing in [3, 0] {
             let mut members = shelf.members();
@@ -161,14 +162,14 @@ fn a_mirror_that_was_cut_off_and_lost_a_disk_opens_and_takes_it_back() {
         let volume = array.device("v").unwrap();
         let one = bytes(8192, 1);
         write(&volume, 4096, &one).await;
-        drop((volume, array));
+        crash((volume, array));
         let array = open(vec![member(&shelf, 1, "left")]).await.unwrap();
         let volume = array.device("v").unwrap();
         assert_eq!(read(&volume, 4096, one.len()).await, one);
         write(&volume, MIB as u64, &one).await;
         let missing = array.disks().into_iter().find(|d| d.state == DiskState::Missing).unwrap();
         assert_eq!(missing.name, "disk-0", "by the path where it was last");
-        drop((volume, array));
+        crash((volume, array));
         let array = shelf.open().await;
         all_online(&array).await;
         let volume = array.device("v").unwrap();
@@ -316,7 +317,7 @@ fn the_only_journal_disk_retires_and_commands_are_answered() {
         array.retire_disk("fast-0").await.unwrap();
         until(&array, "gone", |array| array.disks().len() == 3).await;
         write(&volume, 4096, &bytes(4096, 2)).await;
-        drop((volume, array));
+        crash((volume, array));
         let array = shelf.open().await;
         let volume = array.device("v").unwrap();
         assert_eq!(read(&volume, 4096, 4096).await, bytes(4096, 2));

@@ -11,6 +11,7 @@ use block::{BlockDevice, BlockError, WriteFlags};
 use futures_util::future::{join, join_all};
 
 use crate::common::{Shelf, bytes, data, read, run, sound, spec, until, write};
+use crate::process::crash;
 
 const BLOCK: usize = 4096;
 const CLUSTER: u64 = 64 << 10;
@@ -113,7 +114,7 @@ fn a_checkpoint_with_more_waves_than_it_can_note_ends_and_the_array_opens() {
         };
         join(array.checkpoint(), held).await.0.unwrap();
         array.checkpoint().await.expect("the array goes on");
-        drop((volume, array));
+        crash((volume, array));
         let array = shelf.open().await;
         let volume = array.device("v").unwrap();
         for cluster in 0..filled {
@@ -151,7 +152,7 @@ fn the_only_disk_with_a_checkpoint_is_not_declared_failed_before_another_has_one
         };
         join(array.fail_disk("disk-0", false), released).await.0.expect("there is another now");
         array.checkpoint().await.expect("the array has not stopped");
-        drop((volume, array));
+        crash((volume, array));
         let array = shelf.open().await;
         let volume = array.device("v").unwrap();
         assert_eq!(read(&volume, 0, MIB as usize).await, bytes(MIB as usize, 2));

@@ -7,6 +7,7 @@ use array::{Array, ArrayError, Level};
 use futures_util::future::join;
 
 use crate::common::{Shelf, bytes, read, run, sound, spec, write};
+use crate::process::crash;
 
 const MIB: u64 = 1 << 20;
 const CLUSTER: u64 = 64 << 10;
@@ -56,7 +57,7 @@ fn a_snapshot_keeps_what_was_there_whatever_comes_after() {
             drop(volume);
             sound(&array).await;
             let array = {
-                drop(array);
+                crash(array);
                 shelf.open().await
             };
             let first = array.snapshot_device("v", "first").unwrap();
@@ -75,7 +76,7 @@ fn snapshots_wait_in_the_journal_and_survive_there() {
         write(&volume, 0, &one).await;
         take(&array, "early").await;
         write(&volume, 0, &bytes(8192, 2)).await;
-        drop((volume, array));
+        crash((volume, array));
         let array = shelf.open().await;
         let early = array.snapshot_device("v", "early").unwrap();
         assert_eq!(read(&early, 0, 8192).await, one);
@@ -290,7 +291,7 @@ fn a_snapshot_that_is_written_to_keeps_its_moment_and_what_was_written() {
             let text = refused.unwrap_err().to_string();
             assert!(text.contains("\"s\" of volume \"v\" is online"), "{text}");
         }
-        drop((volume, view, array));
+        crash((volume, view, array));
 
         // After a crash all three are what they were.
         let array = shelf.open().await;

@@ -10,8 +10,10 @@ use array::{
 use block::testing::{Fault, Operation, Rule};
 use block::{BlockDevice, BlockError, WriteFlags};
 
-use crate::common::{Hasty, Shelf, all_online, bytes, data, read, run, sound, spec, write};
-use crate::process;
+use crate::common::{
+    Hasty, Shelf, all_online, bytes, data, in_turns, read, run, sound, spec, write,
+};
+use crate::{common, process};
 
 /// Ten times as fast as it is.
 #[derive(Debug)]
@@ -182,11 +184,11 @@ async fn rot(shelf: &Shelf, wanted: &[u8]) -> usize {
     home.expect("the block is on a disk")
 }
 
-/// How long it may take until nobody waits any more for a disk that was declared failed.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How many turns of a core it may take until nobody waits any more for a disk that was declared failed.
+const PATIENCE: usize = 5000;
 
 async fn is_over<T>(what: &str, waiting: impl Future<Output = T>) -> T {
-    ring::timeout(PATIENCE, waiting).await.unwrap_or_else(|| panic!("{what} waits still"))
+    in_turns(PATIENCE, waiting).await.unwrap_or_else(|| panic!("{what} waits still"))
 }
 
 /// A holder of the journal took writes and did not answer any: every durable write of the array waited for it,
@@ -205,8 +207,7 @@ fn a_disk_that_is_declared_failed_keeps_nobody_waiting() {
         ring::spawn(async move {
             answer.send(host.write(4096, data(&bytes(4096, 2)), WriteFlags::DURABLE).await);
         });
-        ring::sleep(Duration::from_millis(20)).await;
-        assert!(shelf.0[0].held() > 0, "the journal is on it");
+        common::until(&array, "the journal is on it", |_| shelf.0[0].held() > 0).await;
         is_over("the command", array.fail_disk("disk-0", false)).await.expect("others have it all");
         is_over("the host", answered).await.expect("it is sent").expect("three disks are left");
         is_over("another host", write(&volume, 65536, &bytes(CLUSTER_BYTES, 3))).await;
@@ -241,8 +242,7 @@ fn a_disk_is_declared_failed_although_another_command_waits_for_it() {
         let (told, retired) = ring::oneshot();
         let asking = array.clone();
         ring::spawn(async move { told.send(asking.retire_disk("disk-4").await) });
-        ring::sleep(Duration::from_millis(20)).await;
-        assert!(shelf.0[0].held() > 0, "the checkpoint is under way");
+        common::until(&array, "the checkpoint is under way", |_| shelf.0[0].held() > 0).await;
         is_over("the command", array.fail_disk("disk-0", false)).await.expect("others have it all");
         is_over("the other command", retired).await.expect("it is sent").expect("there is room");
         array.close().await.unwrap();
@@ -261,8 +261,7 @@ fn a_checkpoint_that_waits_for_a_disk_does_not_keep_it_from_being_declared_faile
         array.checkpoint().await.unwrap();
         shelf.at_records(0, Fault::Hang);
         array.fail_disk("disk-1", false).await.unwrap();
-        ring::sleep(Duration::from_millis(50)).await;
-        assert!(shelf.0[0].held() > 0, "the checkpoint is under way");
+        common::until(&array, "the checkpoint is under way", |_| shelf.0[0].held() > 0).await;
         is_over("the command", array.fail_disk("disk-0", false)).await.expect("others have it all");
         is_over("a checkpoint", array.checkpoint()).await.unwrap();
         array.close().await.unwrap();
@@ -284,8 +283,7 @@ fn a_label_that_a_disk_does_not_take_does_not_keep_it_from_being_declared_failed
         let (told, failed) = ring::oneshot();
         let asking = array.clone();
         ring::spawn(async move { told.send(asking.fail_disk("disk-3", false).await) });
-        ring::sleep(Duration::from_millis(20)).await;
-        assert!(shelf.0[0].held() > 0, "the labels are being changed");
+        common::until(&array, "the labels are being changed", |_| shelf.0[0].held() > 0).await;
         is_over("the command", array.fail_disk("disk-0", false)).await.expect("others have it all");
         is_over("the other command", failed).await.expect("it is sent").expect("the same");
         is_over("a host", write(&volume, 0, &bytes(CLUSTER_BYTES, 2))).await;
@@ -350,7 +348,7 @@ fn the_only_disk_with_a_checkpoint_is_kept_before_another_one_is_up_to_date() {
         shelf.at_records(0, Fault::Hang);
         shelf.0[1].heal();
         for accepts_loss in [false, true] {
-            let refused = ring::timeout(PATIENCE, async {
+            let refused = in_turns(PATIENCE, async {
                 loop {
                     let refused = array.fail_disk("disk-0", accepts_loss).await.unwrap_err();
                     if !refused.to_string().contains("no other copy") {

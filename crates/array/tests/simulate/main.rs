@@ -5,6 +5,7 @@ mod content;
 mod disk;
 mod env;
 mod executor;
+mod held;
 mod history;
 mod host;
 mod machine;

@@ -17,7 +17,7 @@ const PROGRESS: u64 = 100;
 /// More failures than that tell nothing new.
 const FAILURES_MAX: usize = 20;
 
-fn number(variable: &str) -> Option<u64> {
+pub(crate) fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     let number = text.parse();
     Some(number.unwrap_or_else(|_| panic!("{variable}={text} is no number")))

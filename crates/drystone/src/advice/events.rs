@@ -44,6 +44,9 @@ fn of_kind(kind: Kind, name: &str) -> String {
             "see 'drystone volume list', 'drystone volume transits' and 'drystone status'".to_owned()
         }
         Kind::VolumeMoveSettled => "'drystone volume list' says where it is".to_owned(),
+        Kind::SnapshotsNotWhole => {
+            "see 'drystone snapshot list', and take them again when all members are there".to_owned()
+        }
         Kind::VolumeMoveGivenUp => {
             format!("nothing, if it was cancelled; else mend that and begin again: 'drystone volume move {name}'")
         }
@@ -116,6 +119,16 @@ fn of_group(kind: Kind) -> &'static str {
         Kind::SettingsNotShared => {
             "see 'drystone status' and mend that: it is tried again each minute, and until then this member goes on with what \
              was set before"
+        }
+        Kind::GroupAddressFault => {
+            "give the member that right and start it again; take the address away where the host has it for itself ('ip \
+             address delete'), or choose another one for the group; or see what else listens there ('ss -ltnp'). Another \
+             member has the address meanwhile, if one can, and it is tried again by itself"
+        }
+        Kind::ConnectionsRefused | Kind::ConnectionsHigh => {
+            "'drystone connections' says who has them, and 'drystone pool list' how many each member has: have hosts log out of \
+             what they do not use, or raise the limit ('drystone pool set NAME --connections N', 'drystone group set \
+             --connections N')"
         }
         Kind::MembersNotAnswered => {
             "see what else has that port ('ss -ltnp'), and stop it: it is tried again by itself; until then what this member \

@@ -2,7 +2,9 @@
 
 use crate::cli::logins::parse_time;
 use crate::cli::manage::{Confirm, MemberArgs};
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
+use group::address::GroupAddress;
+use group::connections::{ConnectionLimitError, GroupLimit};
 use group::membership::{PORT, PORT_MAX};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -45,7 +47,7 @@ pub(crate) struct GroupArgs {
 pub(crate) enum GroupCommand {
     /// Make a group, of which the running member is the first one.
     #[command(
-        after_long_help = "Examples:\n  drystone group create san1 --listen 192.0.2.10\n  drystone group create san1 --member left --listen [2001:db8::10]:4000"
+        after_long_help = "Examples:\n  drystone group create san1 --listen 192.0.2.10\n  drystone group create san1 --listen 192.0.2.10 --address 192.0.2.100/24\n  drystone group create san1 --member left --listen [2001:db8::10]:4000"
     )]
     Create {
         /// Its name: 1 to 63 letters, digits, '-', '.' or '_'.
@@ -55,11 +57,60 @@ pub(crate) enum GroupCommand {
         /// What this member is called, and where others reach it.
         #[command(flatten)]
         place: PlaceArgs,
+
+        /// The address at which hosts find the volumes of all members, with the prefix of its network.
+        ///
+        /// It is one that no server has. One member has it at a time, beside its own, and when that one fails another
+        /// does; 'drystone group set' changes it.
+        #[arg(long, value_name = "IP/PREFIX")]
+        address: Option<GroupAddress>,
     },
 
-    /// Show the group: its members, who is away, and who runs the store.
+    /// Give the group an address at which hosts find the volumes of all members, or say how many connections it takes.
+    ///
+    /// The address is one that no server has, in a network in which members have theirs. One member has it at a time,
+    /// beside its own; when that one fails, another has it within seconds. Hosts discover and log in there, and are sent
+    /// to the member that has their volume. Members need the capability CAP_NET_ADMIN for it.
+    ///
+    /// Once hosts have as many connections as the group takes, or the pool of a member, a login that would be one more is
+    /// refused (out of resources), and an event names the host and the volume. Hosts that are logged in stay. From one address
+    /// a member takes half of the lower limit. A group of an earlier version has no limits until they are set.
+    #[command(
+        after_long_help = "Examples:\n  drystone group set --address 192.0.2.100/24\n  drystone group set --no-address\n  drystone group set --connections 16384\n  drystone group set --connections small\n  drystone group set --connections none"
+    )]
+    #[command(group = ArgGroup::new("what").required(true).args(["address", "no_address", "connections"]))]
+    Set {
+        /// The address, with the prefix of its network.
+        #[arg(long, value_name = "IP/PREFIX")]
+        address: Option<GroupAddress>,
+
+        /// The group has no address any more.
+        #[arg(long)]
+        no_address: bool,
+
+        /// How many connections hosts may have to all members: a number, which leaves pools as they are; 'default' for
+        /// 4096 and 1024 for each pool without a limit of its own, as a new group has it; 'small' for 512 and 256; or
+        /// 'none' for no limit on either. A pool with a limit of its own keeps that.
+        #[arg(long, value_name = "N|small|default|none", value_parser = parse_group_limit)]
+        connections: Option<GroupLimit>,
+    },
+
+    /// Show the group: its members, who is away, who has its address, where it is managed there, and who runs the
+    /// store.
     #[command(after_long_help = "Examples:\n  drystone group show\n  drystone group show --json")]
     Show,
+
+    /// Print the certificate by which the group is known at its address, for who manages it there.
+    ///
+    /// With --api-listen each member answers at the address of the group while it has that, and proves the group by a
+    /// certificate of the group's authority, which is printed here in PEM. It is no secret, and stays the same for as
+    /// long as there is the group: whichever member has the address, nobody is asked to trust anew. Do not add it to
+    /// what a machine trusts in general: every member could vouch for any name there. What is about one member takes
+    /// --on MEMBER there.
+    #[command(
+        after_long_help = "Examples:\n  drystone group certificate > group.pem\n  drystone volume list --server https://192.0.2.100:8443 --ca-file group.pem --token-file token\n  drystone disk list --on left --server https://192.0.2.100:8443 --ca-file group.pem --token-file token"
+    )]
+    Certificate,
 
     /// Give the group another name.
     #[command(after_long_help = "Examples:\n  drystone group rename san2")]
@@ -98,8 +149,8 @@ pub(crate) enum GroupCommand {
 
     /// List the volumes of all members as they were told last, also of those that are away.
     ///
-    /// 'drystone volume list' asks the members themselves, and leaves out what is of those that are away. A host that
-    /// logs in at any member for one of them is redirected to the member that has it.
+    /// Volumes in recycle bins are not among them. 'drystone volume list' asks the members themselves, names those too, and
+    /// leaves out what is of members that are away. A host that logs in at any member for one of them is redirected to the member that has it.
     #[command(
         after_long_help = "Examples:\n  drystone group volumes\n  drystone group volumes --json | jq -r '.[].iqn'"
     )]
@@ -179,6 +230,21 @@ pub(crate) fn parse_door(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// Reads how many connections a group takes.
+fn parse_group_limit(text: &str) -> Result<GroupLimit, String> {
+    match text {
+        "default" => Ok(GroupLimit::Usual),
+        "small" => Ok(GroupLimit::Small),
+        "none" => Ok(GroupLimit::None),
+        number => {
+            let read = number.parse().map(GroupLimit::Number);
+            read.map_err(|error: ConnectionLimitError| {
+                format!("{error}, 'small', 'default' or 'none'")
+            })
+        }
+    }
+}
+
 /// Reads where the member itself listens: others must be able to come to it.
 fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     let listen = address(text).ok_or_else(|| {
@@ -231,6 +297,19 @@ mod tests {
         }
         for wrong in ["", "san1", "san1:3262", "192.0.2.10:", "192.0.2.10:70000", "[::1"] {
             assert!(parse_listen(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_group_takes_a_number_of_connections_or_what_a_profile_has() {
+        let number = |number: u32| GroupLimit::Number(number.try_into().expect("it is one"));
+        assert_eq!(parse_group_limit("4097"), Ok(number(4097)));
+        assert_eq!(parse_group_limit("small"), Ok(GroupLimit::Small));
+        assert_eq!(parse_group_limit("default"), Ok(GroupLimit::Usual));
+        assert_eq!(parse_group_limit("none"), Ok(GroupLimit::None));
+        for wrong in ["", "0", "big", "-1", "4194305"] {
+            let said = parse_group_limit(wrong).unwrap_err();
+            assert!(said.ends_with("from 1 to 4194304, 'small', 'default' or 'none'"), "{said}");
         }
     }
 

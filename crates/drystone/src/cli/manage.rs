@@ -31,7 +31,7 @@ pub(crate) struct MemberArgs {
 /// How a member on another machine is reached.
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
-    /// The member on another machine: where it listens with --api-listen.
+    /// The member on another machine: where it listens with --api-listen, or the address of the group.
     ///
     /// Its certificate is checked: by what this system trusts, by --ca-file or by --fingerprint. The
     /// environment variable DRYSTONE_SERVER stands in for this option.
@@ -46,7 +46,8 @@ pub(crate) struct ServerArgs {
     #[arg(help_heading = "Another machine")]
     pub(crate) token_file: Option<PathBuf>,
 
-    /// Trust the certificates in this file (PEM): authorities, or the certificate of the member itself.
+    /// Trust the certificates in this file (PEM): authorities, or the certificate of the member itself. That of a group
+    /// at its address is printed by 'drystone group certificate'.
     ///
     /// The environment variable DRYSTONE_CA_FILE stands in for this option.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, global = true)]

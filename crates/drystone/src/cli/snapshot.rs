@@ -53,7 +53,7 @@ pub(crate) enum SnapshotCommand {
         after_long_help = "Examples:\n  drystone snapshot create vm1 before-update\n  drystone snapshot create db,log nightly"
     )]
     Create {
-        /// The volume, or several with commas between them.
+        /// The volume, or several with commas between them, also of several members of a group.
         #[arg(value_name = "VOLUME[,VOLUME]...")]
         volumes: String,
 

@@ -157,8 +157,10 @@ pub(crate) struct UpArgs {
 pub(crate) struct ApiArgs {
     /// An address at which the member is managed over TLS; may be given more than once.
     ///
-    /// Who asks there needs an account or a token: see drystone account and token. Without this option
-    /// commands reach the member by its socket alone.
+    /// Who asks there needs an account or a token: see drystone account and token. Without this option commands reach
+    /// the member by its socket alone. While the member has the address of its group it answers there too, at the first
+    /// of these ports whose address is in the same network or unspecified: give all members the same (see drystone group
+    /// certificate). With addresses of other networks only it does not.
     #[arg(long, value_name = "ADDR:PORT", value_parser = parse_api, help_heading = "Management")]
     pub(crate) api_listen: Vec<SocketAddr>,
 

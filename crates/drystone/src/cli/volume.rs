@@ -217,7 +217,8 @@ pub(crate) enum VolumeCommand {
     ///
     /// A member that has an 'undecided' part in a move ('volume transits') serves the volume to nobody until it is told
     /// to keep or to discard what it has of it. The other member is not asked: look there first. If both keep it, hosts
-    /// may write to either of two copies; if both discard it, it is gone.
+    /// may write to either of two copies; if both discard it, it is gone. In a group it is kept under its name, which
+    /// no other member may have. One that failed or was cut off is said once more.
     #[command(after_long_help = SETTLE_EXAMPLES)]
     Settle(SettleArgs),
 

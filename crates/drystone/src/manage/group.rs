@@ -10,8 +10,10 @@ use crate::print::units;
 use anyhow::Context;
 use api::client::{Client, ClientError};
 use api::types::{
-    CreatedJoinToken, Group, GroupVolume, JoinToken, MemberState, NewGroup, NewJoinToken,
+    ConnectionsProfile, CreatedJoinToken, Group, GroupCertificate, GroupConnections, GroupVolume,
+    JoinToken, MemberState, NewGroup, NewJoinToken,
 };
+use group::connections::GroupLimit;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -23,11 +25,33 @@ pub(crate) fn run(args: GroupArgs) -> Result<(), Failure> {
 
 fn carry_out(desk: &Desk, command: GroupCommand) -> anyhow::Result<()> {
     match command {
-        GroupCommand::Create { name, place: PlaceArgs { member, listen } } => {
-            let new = NewGroup { name, member, listen: listen.to_string() };
+        GroupCommand::Create { name, place: PlaceArgs { member, listen }, address } => {
+            let address = address.map(|address| address.to_string());
+            let new = NewGroup { name, member, listen: listen.to_string(), address };
             show(desk, |asked| asked.create_group(&new))
         }
+        GroupCommand::Set { address: Some(address), .. } => {
+            show(desk, |asked| asked.set_group_address(&address.to_string()))
+        }
+        GroupCommand::Set { connections: Some(limit), .. } => {
+            let new = match limit {
+                GroupLimit::Number(number) => GroupConnections::Limit(number.get()),
+                GroupLimit::Usual => GroupConnections::Profile(ConnectionsProfile::Default),
+                GroupLimit::Small => GroupConnections::Profile(ConnectionsProfile::Small),
+                GroupLimit::None => GroupConnections::Profile(ConnectionsProfile::None),
+            };
+            show(desk, |asked| asked.set_group_connections(&new))
+        }
+        GroupCommand::Set { .. } => {
+            desk.ask(|asked| asked.clear_group_address())?;
+            desk.done("the group has no address any more: hosts ask its members")
+        }
         GroupCommand::Show => show(desk, |asked| asked.group()),
+        GroupCommand::Certificate => {
+            let known = desk.ask(|asked| asked.group_certificate())?;
+            // Nothing else, so that it can go to a file.
+            desk.show(&known, |GroupCertificate { certificate, .. }| Ok(certificate.clone()))
+        }
         GroupCommand::Rename { name } => show(desk, |asked| asked.rename_group(&name)),
         GroupCommand::Token { revoke: Some(id), .. } => {
             desk.ask(|asked| asked.revoke_join_token(&id))?;

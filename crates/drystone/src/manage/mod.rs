@@ -68,6 +68,18 @@ impl Desk {
         Desk { client: self.client.on(Some(one)), ..self }
     }
 
+    /// For the member that answers now, with all that is asked from here on: by the next call another one may have the
+    /// address of the group.
+    fn of_who_answers(self) -> anyhow::Result<Desk> {
+        self.ask(Client::interface)?;
+        let there = self.client.answered_by();
+        // One that is in no group has no name to be asked by.
+        Ok(match there {
+            None => self,
+            Some(_) => Desk { client: self.client.on(there), ..self },
+        })
+    }
+
     /// Asks for a list of what all members have, and says on stderr whose is not in it.
     fn ask_all<T>(
         &self,
@@ -168,6 +180,50 @@ fn not_listed(members: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::net::UnixListener;
+    use std::path::Path;
+    use std::thread::{self, JoinHandle};
+
+    /// Answers so many requests as these members, one after the other; then what member each was to be done by.
+    fn answers_as(socket: &Path, members: &'static [Option<&str>]) -> JoinHandle<Vec<String>> {
+        let listener = UnixListener::bind(socket).expect("a socket");
+        thread::spawn(move || {
+            let answered = members.iter().map(|member| {
+                let (mut stream, _) = listener.accept().expect("somebody asks");
+                let head = BufReader::new(&stream).lines().map(|line| line.expect("a line"));
+                let head: Vec<String> = head.take_while(|line| !line.is_empty()).collect();
+                let body = "{\"addresses\": [], \"certificate_sha256\": null}";
+                let by = member.map_or_else(String::new, |by| format!("drystone-member: {by}\r\n"));
+                let length = body.len();
+                let answer =
+                    format!("HTTP/1.1 200 OK\r\n{by}content-length: {length}\r\n\r\n{body}");
+                stream.write_all(answer.as_bytes()).expect("it is taken");
+                let meant = head.iter().find_map(|line| line.strip_prefix("drystone-member: "));
+                meant.unwrap_or_default().to_owned()
+            });
+            answered.collect()
+        })
+    }
+
+    /// `top` at the address of a group mixed what two members had done when that went from one to the other.
+    #[test]
+    fn who_answers_first_is_asked_from_then_on() {
+        for (members, meant) in [
+            (&[Some("left"), Some("left"), Some("left")], ["@here", "left", "left"]),
+            (&[None, None, None], ["@here", "@here", "@here"]),
+        ] {
+            let dir = tempfile::tempdir().expect("a directory");
+            let socket = dir.path().join("control.sock");
+            let answering = answers_as(&socket, members);
+            let desk = Desk { client: Client::new(socket), on_member: None, json: false };
+            let desk = desk.of_one_member().of_who_answers().expect("it answers");
+            for _ in 0..2 {
+                desk.ask(Client::interface).expect("it answers");
+            }
+            assert_eq!(answering.join().expect("it ends"), meant);
+        }
+    }
 
     #[test]
     fn who_is_not_in_a_list_is_named() {

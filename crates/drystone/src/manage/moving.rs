@@ -92,6 +92,10 @@ fn vacate_by(
     pool: Option<&str>,
     confirmed: &Confirm,
 ) -> anyhow::Result<()> {
+    if let Some(pool) = pool {
+        // Refused also where there is nothing to move: who has mistyped it believes that it would have been used.
+        desk.ask(|member| member.pool(pool))?;
+    }
     let volumes = desk.ask_all(|member| member.volumes())?;
     if volumes.is_empty() {
         return desk.show(&[(); 0], |_| Ok(format!("member '{name}' has no volumes\n")));

@@ -90,6 +90,7 @@ pub(super) fn answer_at(
         tls,
         door: life.door(),
         roll: life.roll(),
+        group_address: life.group_address(),
     };
     Server::start(config, life.remote())
         .with_context(|| format!("cannot make the control socket '{}'", socket.display()))

@@ -246,7 +246,8 @@ fn files_of(args: &UpArgs, remembered: usize) -> usize {
     let disks = args.disks.len() + args.journals.len() + remembered + DISKS_MORE;
     let is_remote = !args.api.api_listen.is_empty();
     let remote = if is_remote { files::control_connections(CONNECTIONS_MAX) } else { 0 };
-    disks * DISK_FILES + args.api.api_listen.len() + remote
+    // At the address of the group it listens too.
+    disks * DISK_FILES + args.api.api_listen.len() + usize::from(is_remote) + remote
 }
 
 /// From the top down: no requests, no hosts, then the array, then the cores.

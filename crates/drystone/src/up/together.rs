@@ -159,6 +159,7 @@ impl Members {
                 name: GROUP.to_owned(),
                 member: Some(first.name.clone()),
                 listen: first.group_address(),
+                address: None,
             };
             client.create_group(&new).map_err(advised)?;
         }

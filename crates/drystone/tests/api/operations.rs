@@ -549,23 +549,43 @@ fn cancel(tour: &mut Tour<'_>) {
     assert!(was_cancelled, "each of them was quicker");
 }
 
-/// A group of two, the other one of which joins and is removed again.
-fn group(tour: &mut Tour<'_>) {
-    for path in
-        ["/v1/group", "/v1/group/tokens", "/v1/group/volumes", "/v1/members", "/v1/members/san1"]
-    {
+/// An address for the group.
+fn address(text: &str) -> Option<Value> {
+    Some(json!({"address": text}))
+}
+
+/// What a member that is in no group says of one.
+fn no_group(tour: &mut Tour<'_>) {
+    for path in [
+        "/v1/group",
+        "/v1/group/certificate",
+        "/v1/group/tokens",
+        "/v1/group/volumes",
+        "/v1/members",
+        "/v1/members/san1",
+    ] {
         tour.refused("GET", path, None, 404, "no-group");
     }
     tour.refused("POST", "/v1/group/tokens", None, 404, "no-group");
     tour.refused("DELETE", "/v1/group/tokens/00c0ffee", None, 404, "no-group");
     tour.refused("PATCH", "/v1/group", Some(json!({"name": "lab"})), 404, "no-group");
     tour.refused("DELETE", "/v1/group", None, 404, "no-group");
+    tour.refused("PUT", "/v1/group/address", address("127.77.0.1/8"), 404, "no-group");
+    tour.refused("DELETE", "/v1/group/address", None, 404, "no-group");
+    let limit = || Some(json!({"limit": 9}));
+    tour.refused("PUT", "/v1/group/connections", limit(), 404, "no-group");
+    tour.refused("PUT", "/v1/pools/default/connections", limit(), 404, "no-group");
     tour.refused("GET", "/v1/pools", None, 404, "no-group");
     tour.refused("GET", "/v1/pools/default", None, 404, "no-group");
     tour.refused("POST", "/v1/pools", Some(json!({"name": "ssd"})), 404, "no-group");
     tour.refused("PATCH", "/v1/members/san1", Some(json!({"pool": "ssd"})), 404, "no-group");
     tour.refused("POST", "/v1/group/share", None, 404, "no-group");
     tour.refused("POST", "/v1/volumes/a/move", None, 404, "no-group");
+}
+
+/// A group of two, the other one of which joins and is removed again.
+fn group(tour: &mut Tour<'_>) {
+    no_group(tour);
     let new = |name: &str, listen: String| {
         Some(json!({"name": name, "member": "san1", "listen": listen}))
     };
@@ -576,8 +596,21 @@ fn group(tour: &mut Tour<'_>) {
     assert_eq!((&made["name"], &made["door"]), (&json!("lab"), &json!(door)));
     tour.refused("POST", "/v1/group", new("more", four_ports()), 409, "wrong-state");
     tour.call("GET", "/v1/group", None, 200);
+    let known = tour.call("GET", "/v1/group/certificate", None, 200).json();
+    let pem = known["certificate"].as_str().expect("a certificate");
+    assert!(pem.starts_with("-----BEGIN CERTIFICATE-----\n") && !pem.contains("PRIVATE"), "{pem}");
     let renamed = tour.call("PATCH", "/v1/group", Some(json!({"name": "yard"})), 200);
     assert_eq!(renamed.json()["id"], made["id"]);
+    let set = tour.call("PUT", "/v1/group/address", address("127.77.0.1/8"), 200).json();
+    assert_eq!(set["address"], "127.77.0.1/8");
+    tour.refused("PUT", "/v1/group/address", address("127.77.0.1"), 422, "invalid");
+    tour.refused("PUT", "/v1/group/address", address("203.0.113.100/24"), 422, "invalid");
+    let own = door.rsplit_once(':').expect("an address with its port").0;
+    tour.refused("PUT", "/v1/group/address", address(&format!("{own}/8")), 409, "in-use");
+    tour.call("DELETE", "/v1/group/address", None, 204);
+    assert_eq!(tour.call("GET", "/v1/group", None, 200).json()["address"], Value::Null);
+
+    connections(tour);
 
     pools(tour);
     tokens_to_join(tour);
@@ -605,6 +638,28 @@ fn group(tour: &mut Tour<'_>) {
     tour.call("DELETE", "/v1/group", None, 204);
     tour.refused("GET", "/v1/group", None, 404, "no-group");
     second.stop();
+}
+
+/// How many connections a group takes.
+fn connections(tour: &mut Tour<'_>) {
+    let connections = |limit: u32| Some(json!({"limit": limit}));
+    let limits = |group: Value| {
+        [group["connections_limit"].clone(), group["pool_connections_limit"].clone()]
+    };
+    let small = Some(json!({"profile": "small"}));
+    let set = tour.call("PUT", "/v1/group/connections", small, 200).json();
+    assert_eq!(limits(set), [512, 256]);
+    let set = tour.call("PUT", "/v1/group/connections", connections(9000), 200).json();
+    assert_eq!(limits(set), [9000, 256]);
+    let none = Some(json!({"profile": "none"}));
+    let set = tour.call("PUT", "/v1/group/connections", none, 200).json();
+    assert_eq!(limits(set), [Value::Null, Value::Null]);
+    let small = Some(json!({"profile": "small"}));
+    tour.call("PUT", "/v1/group/connections", small, 200);
+    tour.refused("PUT", "/v1/group/connections", Some(json!({})), 422, "invalid");
+    tour.refused("PUT", "/v1/group/connections", connections(0), 422, "invalid");
+    let both = Some(json!({"limit": 9, "profile": "small"}));
+    tour.refused("PUT", "/v1/group/connections", both, 422, "invalid");
 }
 
 /// A volume goes to the other member of a group.
@@ -656,6 +711,16 @@ fn pools(tour: &mut Tour<'_>) {
     assert_eq!(moved["pool"], "ssd");
     tour.refused("PATCH", "/v1/members/san1", to("tape"), 404, "no-such-pool");
     tour.refused("PATCH", "/v1/members/san3", to("ssd"), 404, "no-such-member");
+    let limit = |limit: Option<u32>| Some(json!({"limit": limit}));
+    let set = tour.call("PUT", "/v1/pools/ssd/connections", limit(Some(77)), 200).json();
+    let own =
+        |pool: &Value| (pool["connections_limit"].as_u64(), pool["own_connections_limit"] == true);
+    assert_eq!(own(&set), (Some(77), true));
+    let set = tour.call("PUT", "/v1/pools/ssd/connections", limit(None), 200).json();
+    assert_eq!(own(&set), (Some(256), false));
+    tour.refused("PUT", "/v1/pools/ssd/connections", limit(Some(0)), 422, "invalid");
+    tour.refused("PUT", "/v1/pools/ssd/connections", Some(json!({})), 422, "invalid");
+    tour.refused("PUT", "/v1/pools/tape/connections", limit(Some(7)), 404, "no-such-pool");
     let shown = tour.call("GET", "/v1/pools/ssd", None, 200).json();
     assert_eq!(shown["members"], json!(["san1"]));
     tour.refused("DELETE", "/v1/pools/ssd", None, 409, "in-use");

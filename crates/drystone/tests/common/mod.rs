@@ -6,6 +6,7 @@
 // Every test binary compiles this file for itself and uses its own part of it.
 #![allow(dead_code, reason = "no test binary uses all of it")]
 
+pub(crate) mod ip;
 pub(crate) mod member;
 
 use rustix::process::{Pid, Signal, kill_process};

@@ -1,6 +1,7 @@
 //! Members that are one group: real `drystone up` processes, each on an address of the loopback of its own, with the
 //! etcd that they run themselves.
 
+mod address;
 mod as_one;
 mod busy;
 #[path = "../common/mod.rs"]
@@ -17,11 +18,14 @@ mod ledger;
 #[allow(dead_code, reason = "the crash tests use more of it")]
 mod load;
 mod losses;
+mod managing;
 mod meanwhile;
 mod moving;
+mod namespaces;
 mod redirects;
 mod refusing;
 mod removed;
+mod sets;
 mod settings;
 mod settling;
 mod sites;

@@ -239,6 +239,8 @@ fn a_member_is_vacated_and_leaves_without_a_volume() {
     });
     let (code, out, said) = slowly(&c, &["member", "vacate", "a", "--yes"]);
     assert!(code == 0 && out.contains("no volumes"), "{out}{said}");
+    let mistyped = c.refused(&["member", "vacate", "a", "--pool", "fsat", "--yes"]);
+    assert!(mistyped.contains("the group has no pool 'fsat'"), "{mistyped}");
 
     run_slowly(&b, &["member", "remove", "a", "--yes"]);
     await_alone(&a);

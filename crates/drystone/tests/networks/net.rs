@@ -12,6 +12,8 @@
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::common::ip::ip;
+
 /// Where an end is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -26,14 +28,6 @@ pub(crate) enum Place {
 #[derive(Debug)]
 pub(crate) struct Networks {
     prefix: String,
-}
-
-fn ip(args: &str) -> Result<(), String> {
-    let output = Command::new("ip").args(args.split(' ')).output().map_err(|e| e.to_string())?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(format!("ip {args}: {}", String::from_utf8_lossy(&output.stderr).trim())),
-    }
 }
 
 impl Networks {

@@ -9,15 +9,12 @@ use std::path::{Path, PathBuf};
 use super::admin::{client_url, etcd_name, peer_url};
 use crate::membership::GroupId;
 use crate::ownership::MemberId;
-use crate::store::{OPERATIONS_MAX, TRANSACTION_BYTES_MAX};
+use crate::store::{DATA_BYTES_MAX, HISTORY_SECONDS, OPERATIONS_MAX, TRANSACTION_BYTES_MAX};
 
 /// What a request may have, with what goes around a transaction.
 const REQUEST_BYTES_MAX: usize = 4 << 20;
 
 const _: () = assert!(TRANSACTION_BYTES_MAX * 2 < REQUEST_BYTES_MAX);
-
-/// What the data may take, after which etcd refuses to write more. History goes after an hour.
-const DATA_BYTES_MAX: u64 = 2 << 30;
 
 /// An election time is how long the others wait for a leader that is gone; it has to be ten heartbeats.
 const HEARTBEAT_MS: u32 = 300;
@@ -132,6 +129,7 @@ impl ServerConfig {
             flag("max-txn-ops", &OPERATIONS_MAX.to_string()),
             flag("max-request-bytes", &REQUEST_BYTES_MAX.to_string()),
             flag("quota-backend-bytes", &DATA_BYTES_MAX.to_string()),
+            flag("auto-compaction-retention", &format!("{HISTORY_SECONDS}s")),
             flag("heartbeat-interval", &HEARTBEAT_MS.to_string()),
             flag("election-timeout", &ELECTION_MS.to_string()),
         ];
@@ -142,7 +140,6 @@ impl ServerConfig {
             "--pre-vote=true",
             "--strict-reconfig-check=true",
             "--auto-compaction-mode=periodic",
-            "--auto-compaction-retention=1h",
             // A hundred thousand changes in memory are for busier clusters.
             "--snapshot-count=10000",
             "--enable-grpc-gateway=false",

@@ -6,9 +6,12 @@
 
 use super::guard::ChangeId;
 use super::roll::{
-    ABOUT, GUARD, NAMES, PREFIX, inventory_key, member_key, pool_key, present_key, token_key,
+    ABOUT, ADDRESS, GUARD, LIMITS, NAMES, PREFIX, SETS, connections_key, inventory_key, member_key,
+    pool_key, present_key, token_key,
 };
 use super::{Membership, MembershipError, Roll};
+use crate::address::AddressRecord;
+use crate::connections::ConnectionLimits;
 use crate::mutants::{self, Mutant};
 use crate::record::Setting;
 use crate::store::{Answer, Compare, Op, Outcome, Range, Selection, StoreError, Transaction};
@@ -76,8 +79,24 @@ fn steps(before: &Roll, after: &Roll) -> Vec<Op> {
         match &after.about {
             Some(about) => steps.push(Op::put(ABOUT, about.encode())),
             // The next group in this store gives the numbers of its members to others.
-            None => steps.extend([delete(ABOUT.to_owned()), Op::Delete(Selection::prefix(NAMES))]),
+            None => steps.extend([
+                delete(ABOUT.to_owned()),
+                Op::Delete(Selection::prefix(NAMES)),
+                Op::Delete(Selection::prefix(SETS)),
+            ]),
         }
+    }
+    if before.address != after.address {
+        steps.push(match after.address {
+            Some(address) => Op::put(ADDRESS, AddressRecord { address }.encode()),
+            None => delete(ADDRESS.to_owned()),
+        });
+    }
+    if before.limits != after.limits {
+        steps.push(match after.limits == ConnectionLimits::default() {
+            true => delete(LIMITS.to_owned()),
+            false => Op::put(LIMITS, after.limits.encode()),
+        });
     }
     for (number, record) in &after.members {
         if before.members.get(number) != Some(record) {
@@ -85,7 +104,8 @@ fn steps(before: &Roll, after: &Roll) -> Vec<Op> {
         }
     }
     for number in before.members.keys().filter(|number| !after.members.contains_key(*number)) {
-        let keys = [member_key(*number), present_key(*number), inventory_key(*number)];
+        let said = [present_key, inventory_key, connections_key].map(|key| key(*number));
+        let keys = std::iter::once(member_key(*number)).chain(said);
         steps.extend(keys.map(delete));
     }
     for (id, token) in &after.tokens {

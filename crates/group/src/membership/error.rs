@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use super::applicant::{CLOCKS_SECONDS_MAX, NAME_BYTES_MAX, PORT_MAX, PORTS, WORD_BYTES_MAX};
 use super::names::VOLUME_NAME_BYTES_MAX;
 use super::{DEFAULT_POOL, LIFETIME_DAYS_MAX, MEMBERS_MAX, POOLS_MAX, TOKENS_MAX};
+use crate::address::GroupAddress;
 use crate::record::SettingError;
 use crate::store::StoreError;
 use crate::words::counted;
@@ -80,6 +81,25 @@ pub enum MembershipError {
         /// Where it answers members.
         door: SocketAddr,
     },
+    /// The address of the group is one that a member has for itself.
+    #[error(
+        "{address} is an address of the member '{member}': the group needs one that no server has, so choose another"
+    )]
+    AddressOfMember {
+        /// Which address.
+        address: IpAddr,
+        /// Whose it is.
+        member: String,
+    },
+    /// No member is in the network of that address.
+    #[error(
+        "no member has an interface in the network of {0}, as far as this one knows: choose an address of a network in \
+         which members have theirs, with the prefix of that network"
+    )]
+    AddressNowhere(GroupAddress),
+    /// A server wants to join with the address that is the group's.
+    #[error("{0} is the address of the group: name an address that is this server's own")]
+    AddressOfGroup(IpAddr),
     /// A server says something of itself that no version of drystone says.
     #[error("the server does not say its {0} in at most {WORD_BYTES_MAX} visible ASCII characters")]
     Applicant(&'static str),

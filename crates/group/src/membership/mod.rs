@@ -10,21 +10,26 @@
 //! What a member says of itself, that it is alive and what it serves, goes beside that: only the member writes it, and
 //! only while its record is there. Who was removed does not come back by a request that was under way.
 //!
-//! Three things are built on it: names of volumes, each of which one member [claims](Membership::claim_names),
-//! [where a new volume is made](place), and volumes that [move](Membership::hand_over) to another member.
+//! Five things are built on it: names of volumes, each of which one member [claims](Membership::claim_names),
+//! [where a new volume is made](place), volumes that [move](Membership::hand_over) to another member, snapshots of one
+//! moment of several members, which are [decided](Membership::decide_set) about once, and the address of the group, which
+//! one member [has](Membership::take_address).
 
+mod address;
 mod applicant;
 mod change;
+mod connections;
 mod error;
-mod group_id;
 mod guard;
 mod handing;
-mod move_id;
+mod identity;
 mod names;
+mod pace;
 mod placement;
 mod record;
 mod roll;
 mod rules;
+mod sets;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,18 +45,21 @@ use change::{TRIES, decided};
 use roll::{PREFIX, inventory_key, is_token_id, member_key, present_key, token_key};
 use rules::ShownToken;
 
+pub use address::{AddressHold, AddressHolder};
 pub use applicant::{Applicant, PORT_MAX, PORTS, check_name, check_place};
+pub use connections::is_routine;
 pub use error::MembershipError;
-pub use group_id::{GroupId, GroupIdError};
 pub use guard::Guard;
 pub use handing::{HandOver, Holder};
-pub use move_id::{MoveId, MoveIdError};
+pub use identity::{GroupId, GroupIdError, MoveId, MoveIdError, SetId, SetIdError};
 pub use names::folded;
+pub use pace::pause_behind;
 pub use placement::{PlacementError, Wanted, place};
 pub use record::{
     About, Inventory, JoinToken, ListedMove, ListedVolume, MemberRecord, NamesUsed, Pool, Shown,
 };
 pub use roll::Roll;
+pub use sets::{SetRecord, Verdict};
 
 /// Members of a group, at most.
 pub const MEMBERS_MAX: usize = 64;
@@ -311,7 +319,7 @@ impl Membership {
     }
 
     /// A member says what it serves. Of thousands of volumes with long access lists it says all but whom they are
-    /// [shown](ListedVolume::shown) to.
+    /// [shown](ListedVolume::shown) to. Answers how many bytes that took.
     ///
     /// # Errors
     /// As [`enter`](Self::enter).
@@ -319,16 +327,17 @@ impl Membership {
         &self,
         member: MemberId,
         inventory: &Inventory,
-    ) -> Result<(), MembershipError> {
+    ) -> Result<usize, MembershipError> {
         let is_member = Compare {
             key: member_key(member).into(),
             order: Order::Greater,
             property: Property::Create(0),
         };
         let value = inventory.encode_within(INVENTORY_BYTES_MAX);
+        let bytes = value.len();
         let put = Op::put(inventory_key(member), value);
         if self.store.commit(Transaction::when(vec![is_member], vec![put])).await?.succeeded {
-            return Ok(());
+            return Ok(bytes);
         }
         Err(self.why_missing().await)
     }

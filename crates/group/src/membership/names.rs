@@ -65,6 +65,9 @@ pub(super) struct NameClaim {
     /// The move that has brought it there, for as long as that member has it: the source may look late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) moved: Option<MoveId>,
+    /// The last moves whose destinations have had the volume of this name, the newest last: written by each of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) adopted: Vec<MoveId>,
 }
 
 impl Setting for NameClaim {
@@ -80,6 +83,14 @@ struct Claimed {
 
 /// Claims by their keys, and when they were written.
 type Claims = BTreeMap<Vec<u8>, (NameClaim, Revision)>;
+
+/// Who claims names.
+#[derive(Clone, Copy)]
+struct Claimant {
+    member: MemberId,
+    /// For volumes that are to be made, and not for those that are there.
+    is_anew: bool,
+}
 
 /// What was found of the names that somebody claims.
 #[derive(Default)]
@@ -126,6 +137,27 @@ impl Membership {
         member: MemberId,
         names: &[String],
     ) -> Result<Vec<String>, MembershipError> {
+        self.claim_all(Claimant { member, is_anew: false }, names).await
+    }
+
+    /// The same for volumes that are to be made: what a claim says of how a volume of that name has come, and where it
+    /// was, says nothing of these, and does not stay.
+    ///
+    /// # Errors
+    /// As [`claim_names`](Self::claim_names).
+    pub async fn claim_names_anew(
+        &self,
+        member: MemberId,
+        names: &[String],
+    ) -> Result<Vec<String>, MembershipError> {
+        self.claim_all(Claimant { member, is_anew: true }, names).await
+    }
+
+    async fn claim_all(
+        &self,
+        who: Claimant,
+        names: &[String],
+    ) -> Result<Vec<String>, MembershipError> {
         if let Some(wrong) = names.iter().find(|name| !is_volume_name(name)) {
             return Err(MembershipError::VolumeName(wrong.clone()));
         }
@@ -135,13 +167,13 @@ impl Membership {
         let wanted: Vec<(String, &String)> = wanted.into_iter().collect();
         let mut claimed = Vec::new();
         for some in wanted.chunks(NAMES_AT_ONCE_MAX) {
-            match self.claim_some(member, some).await {
+            match self.claim_some(who, some).await {
                 Ok(new) => claimed.extend(new),
                 Err(error) => {
                     // A store that does not answer is not asked for more. What is not released has no volume, as
                     // the head of this file says.
                     if !matches!(error, MembershipError::Store(_)) {
-                        drop(self.release_names(member, &claimed).await);
+                        drop(self.release_names(who.member, &claimed).await);
                     }
                     return Err(error);
                 }
@@ -153,14 +185,14 @@ impl Membership {
     /// Claims names in one transaction, and says which are new.
     async fn claim_some(
         &self,
-        member: MemberId,
+        who: Claimant,
         wanted: &[(String, &String)],
     ) -> Result<BTreeSet<String>, MembershipError> {
-        let mut found = Found::default();
+        let (mut found, member) = (Found::default(), who.member);
         let mut failures = 0;
         for _ in 0..TRIES {
             self.judge_claims(member, &mut found).await?;
-            let Plan { compares, puts, new } = plan(member, wanted, &found);
+            let Plan { compares, puts, new } = plan(who, wanted, &found);
             debug_assert_eq!(puts.len(), wanted.len(), "each is written");
             match self.store.commit(transaction(member, wanted, compares, puts)).await {
                 Ok(outcome) if outcome.succeeded => return Ok(new),
@@ -290,7 +322,9 @@ impl Membership {
 }
 
 /// What is to be written, as things were found: nobody has what was not found.
-fn plan(member: MemberId, wanted: &[(String, &String)], found: &Found) -> Plan {
+fn plan(who: Claimant, wanted: &[(String, &String)], found: &Found) -> Plan {
+    let member = who.member;
+    let is_anew = who.is_anew && !mutants::is(Mutant::KeepMarks);
     let mut plan = Plan::default();
     for (key, name) in wanted {
         let there = found.claims.get(key.as_bytes());
@@ -300,8 +334,14 @@ fn plan(member: MemberId, wanted: &[(String, &String)], found: &Found) -> Plan {
         if own.is_none() {
             plan.new.insert((*name).clone());
         }
-        let moved = own.and_then(|claim| claim.moved.clone());
-        let claim = NameClaim { member, name: (*name).clone(), moved };
+        // One that was given with a volume, and not adopted yet, is no other volume's, whatever is refused behind this.
+        let is_due = |claim: &NameClaim| {
+            claim.moved.as_ref().is_some_and(|id| !claim.adopted.iter().any(|it| it == id))
+        };
+        let kept = own.filter(|claim| !is_anew || is_due(claim));
+        let (moved, adopted) =
+            kept.map(|claim| (claim.moved.clone(), claim.adopted.clone())).unwrap_or_default();
+        let claim = NameClaim { member, name: (*name).clone(), moved, adopted };
         plan.puts.push(Op::put(key.as_str(), claim.encode()));
     }
     debug_assert!(plan.new.len() <= plan.puts.len(), "what is new is written");

@@ -114,6 +114,10 @@ pub struct Inventory {
     /// The names of its volumes in the recycle bin.
     #[serde(default)]
     pub deleted: Vec<String>,
+    /// Those of them that disks with their data are missing of: who had a copy of one keeps it. Members of earlier versions
+    /// do not tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deleted_lost: Vec<String>,
     /// What the access lists of its volumes name, which others must not delete.
     #[serde(default)]
     pub uses: NamesUsed,
@@ -182,6 +186,10 @@ pub struct ListedVolume {
     pub size_bytes: u64,
     /// Hosts can use it.
     pub is_online: bool,
+    /// Disks that have its data are missing: who had a copy of it must not take this for one. Members of earlier
+    /// versions do not tell.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_lost: bool,
     /// Which hosts may be told of it when they ask another member for targets.
     #[serde(default)]
     pub shown: Shown,

@@ -2,26 +2,31 @@
 //!
 //! | key | what | written by |
 //! |---|---|---|
-//! | `group/guard` | changes with every change of the next four ([`Guard`]) | whoever makes one, which compares it |
+//! | `group/guard` | changes with every change of the next six ([`Guard`]) | whoever makes one, which compares it |
 //! | `group/about` | the group itself ([`About`]) | changes |
 //! | `group/members/` and a number | a member ([`MemberRecord`]) | changes |
 //! | `group/tokens/` and an identifier | what lets one server join ([`JoinToken`]) | changes |
 //! | `group/pools/` and a name | members among which volumes are spread ([`Pool`]) | changes |
+//! | `group/address` | the address of the group ([`GroupAddress`]) | changes |
+//! | `group/limits` | how many connections the group and its pools take ([`ConnectionLimits`]); no limit where it is not there | changes |
+//! | `group/holder` | the member that has that address, written again every two seconds ([`AddressHolder`]) | that member |
 //! | `group/present/` and a number | the start of the member that is alive, under its lease | that member |
+//! | `group/connections/` and a number | how many connections hosts have to the member, under its lease | that member |
 //! | `group/inventory/` and a number | what the member serves ([`Inventory`]) | that member |
+//! | `group/sets/` and an identifier | what was decided about a set of snapshots ([`sets`](super::sets)), which is no part of the roll | members that take part in it |
 //!
 //! Numbers have five decimal digits, identifiers of tokens eight hexadecimal ones. Keys of other names are of later
 //! versions, and passed by. Names of volumes lie beside all this and are no part of it ([`names`](super::names)).
 //!
 //! Numbered, for all that lies there ([`Roll::check`]):
-//! 1. Where there is no group, there are no members, no tokens and no pools; where there is one, it has 1 to
+//! 1. Where there is no group, there are no members, no tokens, no pools, no address and no limits; where there is one, it has 1 to
 //!    [`MEMBERS_MAX`] members.
 //! 2. No member has a number above the highest that was ever given, and none has 0.
 //! 3. Names of members differ, whatever the case of their letters; so do their arrays.
 //! 4. No two members want one port of one address, and each has room for all of its ports but the last: members had
 //!    one less, and those of that time stay.
 //! 5. There are at most [`TOKENS_MAX`] tokens.
-//! 6. Who is present or says what it serves is a member.
+//! 6. Who is present, or says what it serves or how many connections it has, is a member.
 //! 7. There are at most [`POOLS_MAX`] pools, whose names differ, whatever the case of their letters, and none is called
 //!    as [`DEFAULT_POOL`]: that is the pool of all who are in no other one, and has no key.
 //! 8. Who is in a pool is a member, and in no other pool.
@@ -33,12 +38,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::address::AddressHolder;
 use super::applicant::{check_name, check_place_before, overlap_before};
 use super::guard::Guard;
 use super::{
     About, DEFAULT_POOL, Inventory, JoinToken, MEMBERS_MAX, MemberRecord, MembershipError,
     POOLS_MAX, Pool, TOKENS_MAX,
 };
+use crate::address::{AddressRecord, GroupAddress};
+use crate::connections::{ConnectionCount, ConnectionLimits};
 use crate::ownership::MemberId;
 use crate::record::Setting;
 use crate::store::{Batch, Event, KeyValue, Range, Revision};
@@ -47,11 +55,16 @@ use crate::store::{Batch, Event, KeyValue, Range, Revision};
 pub(super) const PREFIX: &str = "group/";
 pub(super) const GUARD: &str = "group/guard";
 pub(super) const ABOUT: &str = "group/about";
+pub(super) const ADDRESS: &str = "group/address";
+pub(super) const HOLDER: &str = "group/holder";
+pub(super) const LIMITS: &str = "group/limits";
 const MEMBERS: &str = "group/members/";
 const TOKENS: &str = "group/tokens/";
 const POOLS: &str = "group/pools/";
 const PRESENT: &str = "group/present/";
 const INVENTORIES: &str = "group/inventory/";
+pub(super) const CONNECTIONS: &str = "group/connections/";
+pub(super) const SETS: &str = "group/sets/";
 
 /// How the keys of claimed names begin, which are no part of the roll.
 pub(super) const NAMES: &str = "names/";
@@ -79,6 +92,10 @@ pub(super) fn inventory_key(member: MemberId) -> String {
     format!("{INVENTORIES}{:05}", member.0)
 }
 
+pub(super) fn connections_key(member: MemberId) -> String {
+    format!("{CONNECTIONS}{:05}", member.0)
+}
+
 /// The group at one revision of the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Roll {
@@ -90,10 +107,18 @@ pub struct Roll {
     pub tokens: BTreeMap<String, JoinToken>,
     /// Pools but for the default one, by name.
     pub pools: BTreeMap<String, Pool>,
+    /// The address of the group; `None` where it has none.
+    pub address: Option<GroupAddress>,
+    /// Which member has that, or is about to put it on an interface or to take it away there.
+    pub holder: Option<AddressHolder>,
+    /// How many connections the group and its pools take.
+    pub limits: ConnectionLimits,
     /// Which start of each member gives signs of life.
     pub present: BTreeMap<MemberId, u64>,
     /// What members serve, as they have said it. Clones of a roll share it: it may be of thousands of volumes.
     pub inventories: BTreeMap<MemberId, Arc<Inventory>>,
+    /// How many connections hosts have to members, as they have told it.
+    pub connections: BTreeMap<MemberId, u32>,
     /// The revision of the store.
     pub revision: Revision,
     /// What a change compares.
@@ -138,9 +163,10 @@ impl Roll {
 
     /// What is said of who is no member was not said.
     fn pass_strangers_by(&mut self) {
-        let Self { members, pools, present, inventories, .. } = self;
+        let Self { members, pools, present, inventories, connections, .. } = self;
         present.retain(|number, _| members.contains_key(number));
         inventories.retain(|number, _| members.contains_key(number));
+        connections.retain(|number, _| members.contains_key(number));
         for pool in pools.values_mut() {
             pool.members.retain(|number| members.contains_key(number));
         }
@@ -153,10 +179,14 @@ impl Roll {
             Item::Member(number, record) => set(&mut self.members, number, record),
             Item::Token(id, token) => set(&mut self.tokens, id, token),
             Item::Pool(name, pool) => set(&mut self.pools, name, pool),
+            Item::Address(address) => self.address = address,
+            Item::Holder(holder) => self.holder = holder,
+            Item::Limits(limits) => self.limits = limits.unwrap_or_default(),
             Item::Present(number, incarnation) => set(&mut self.present, number, incarnation),
             Item::Inventory(number, inventory) => {
                 set(&mut self.inventories, number, inventory.map(Arc::new));
             }
+            Item::Connections(number, count) => set(&mut self.connections, number, count),
             Item::Later => {}
         }
     }
@@ -210,14 +240,20 @@ impl Roll {
 
     /// What of the head of this file does not hold, as a part of a sentence.
     pub(super) fn sound(&self) -> Result<(), String> {
-        for number in self.present.keys().chain(self.inventories.keys()) {
+        let said = self.inventories.keys().chain(self.connections.keys());
+        for number in self.present.keys().chain(said) {
             let is_member = self.members.contains_key(number);
             ensure(is_member, || format!("it hears of {number}, who is none"))?;
         }
         let Some(about) = &self.about else {
-            let is_empty =
-                self.members.is_empty() && self.tokens.is_empty() && self.pools.is_empty();
-            return ensure(is_empty, || "it has members, tokens or pools, and no group".to_owned());
+            let is_empty = self.members.is_empty()
+                && self.tokens.is_empty()
+                && self.pools.is_empty()
+                && self.address.is_none()
+                && self.limits == ConnectionLimits::default();
+            let why =
+                || "it has members, tokens, pools, limits or an address, and no group".to_owned();
+            return ensure(is_empty, why);
         };
         check_name(&about.name).map_err(|error| error.to_string())?;
         let count = self.members.len();
@@ -295,8 +331,12 @@ enum Item {
     Member(MemberId, Option<MemberRecord>),
     Token(String, Option<JoinToken>),
     Pool(String, Option<Pool>),
+    Address(Option<GroupAddress>),
+    Holder(Option<AddressHolder>),
+    Limits(Option<ConnectionLimits>),
     Present(MemberId, Option<u64>),
     Inventory(MemberId, Option<Inventory>),
+    Connections(MemberId, Option<u32>),
     /// Not known here.
     Later,
 }
@@ -309,6 +349,15 @@ impl Item {
         }
         if key == ABOUT {
             return Ok(Self::About(decode(kv)?));
+        }
+        if key == ADDRESS {
+            return Ok(Self::Address(decode::<AddressRecord>(kv)?.map(|record| record.address)));
+        }
+        if key == LIMITS {
+            return Ok(Self::Limits(decode(kv)?));
+        }
+        if key == HOLDER {
+            return Ok(Self::Holder(kv.map(AddressHolder::read)));
         }
         if let Some(number) = key.strip_prefix(MEMBERS) {
             return Ok(Self::Member(number_of(key, number)?, decode(kv)?));
@@ -327,6 +376,11 @@ impl Item {
         if let Some(number) = key.strip_prefix(INVENTORIES) {
             // In the place of one that does not read is none, and not the one before.
             let said = |number| Self::Inventory(number, decode(kv).ok().flatten());
+            return Ok(number_of(key, number).map_or(Self::Later, said));
+        }
+        if let Some(number) = key.strip_prefix(CONNECTIONS) {
+            let count = decode::<ConnectionCount>(kv).ok().flatten();
+            let said = |number| Self::Connections(number, count.map(|count| count.hosts));
             return Ok(number_of(key, number).map_or(Self::Later, said));
         }
         Ok(Self::Later)

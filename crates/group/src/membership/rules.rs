@@ -9,12 +9,16 @@
 //!      ╰─────────────────────────╯◀───┴───────────────╯
 //! ```
 
+use std::net::SocketAddr;
+
 use super::applicant::{check_name, check_word, overlap};
 use super::{
     About, Applicant, DEFAULT_POOL, GroupId, JoinToken, MEMBERS_MAX, MemberRecord, MembershipError,
     POOLS_MAX, Pool, Roll, TOKENS_MAX,
 };
 use crate::accounts::TokenHash;
+use crate::address::GroupAddress;
+use crate::connections::{ConnectionLimit, ConnectionLimits, GroupLimit};
 use crate::mutants::{self, Mutant};
 use crate::ownership::MemberId;
 
@@ -46,6 +50,10 @@ pub(super) fn found(
         created_unix_seconds: now_unix_seconds,
         last_member: FOUNDER.0,
     });
+    // One that is there already, and knows none, goes on without.
+    if !mutants::is(Mutant::FoundUnlimited) {
+        roll.limits = ConnectionLimits::usual();
+    }
     roll.members.insert(FOUNDER, founder.record(now_unix_seconds));
     Ok(FOUNDER)
 }
@@ -150,8 +158,72 @@ pub(super) fn delete(roll: &mut Roll) -> Result<(), MembershipError> {
     roll.members.clear();
     roll.tokens.clear();
     roll.pools.clear();
+    roll.address = None;
+    roll.limits = ConnectionLimits::default();
     roll.present.clear();
     roll.inventories.clear();
+    roll.connections.clear();
+    Ok(())
+}
+
+/// Another address, or none. `is_here` says whether the member that is asked has an interface in its network; of the others
+/// it is known where hosts and members reach them.
+pub(super) fn set_address(
+    roll: &mut Roll,
+    address: Option<GroupAddress>,
+    is_here: bool,
+) -> Result<(), MembershipError> {
+    about(roll)?;
+    let Some(wanted) = address else {
+        roll.address = None;
+        return Ok(());
+    };
+    // Each host has that network, and no other one reaches it there.
+    let mut is_reached = is_here && !wanted.ip().is_loopback();
+    for (number, record) in &roll.members {
+        let portals = roll.inventories.get(number).map(|inventory| &inventory.portals);
+        let portals = portals.into_iter().flatten().map(SocketAddr::ip);
+        for own in portals.chain([record.address]).map(|own| own.to_canonical()) {
+            if own == wanted.ip() {
+                let member = record.name.clone();
+                return Err(MembershipError::AddressOfMember { address: own, member });
+            }
+            is_reached |= wanted.is_beside(own);
+        }
+    }
+    if !is_reached {
+        return Err(MembershipError::AddressNowhere(wanted));
+    }
+    roll.address = Some(wanted);
+    Ok(())
+}
+
+/// How many connections the group takes.
+pub(super) fn set_connections(roll: &mut Roll, limit: GroupLimit) -> Result<(), MembershipError> {
+    about(roll)?;
+    let limits = &mut roll.limits;
+    let both = |(group, pool)| (Some(group), Some(pool));
+    (limits.group, limits.pool) = match limit {
+        GroupLimit::Number(number) => (Some(number), limits.pool),
+        GroupLimit::Usual => both(ConnectionLimits::USUAL),
+        GroupLimit::Small => both(ConnectionLimits::SMALL),
+        GroupLimit::None => (None, None),
+    };
+    Ok(())
+}
+
+/// How many a pool takes; `None` as pools do that have no limit of their own.
+pub(super) fn set_pool_connections(
+    roll: &mut Roll,
+    name: &str,
+    limit: Option<ConnectionLimit>,
+) -> Result<(), MembershipError> {
+    about(roll)?;
+    pool(roll, name)?;
+    match limit {
+        Some(limit) => roll.limits.pools.insert(name.to_owned(), limit),
+        None => roll.limits.pools.remove(name),
+    };
     Ok(())
 }
 
@@ -166,6 +238,8 @@ pub(super) fn create_pool(roll: &mut Roll, name: &str) -> Result<(), MembershipE
         return Err(MembershipError::TooManyPools);
     }
     roll.pools.insert(name.to_owned(), Pool::default());
+    // An earlier version, which knows no limits, may have deleted one of this name.
+    roll.limits.pools.remove(name);
     Ok(())
 }
 
@@ -179,6 +253,7 @@ pub(super) fn delete_pool(roll: &mut Roll, name: &str) -> Result<(), MembershipE
         return Err(MembershipError::PoolNotEmpty { pool: name.to_owned(), members });
     }
     roll.pools.remove(name);
+    roll.limits.pools.remove(name);
     Ok(())
 }
 
@@ -194,6 +269,7 @@ pub(super) fn merge_pool(roll: &mut Roll, from: &str, into: &str) -> Result<(), 
         return Err(MembershipError::DefaultPool);
     }
     roll.pools.remove(from);
+    roll.limits.pools.remove(from);
     // Who is in no pool any more is in the default one.
     if let Some(pool) = roll.pools.get_mut(into) {
         pool.members.extend(moved);
@@ -223,6 +299,7 @@ impl Roll {
         self.members.remove(&member);
         self.present.remove(&member);
         self.inventories.remove(&member);
+        self.connections.remove(&member);
         if !mutants::is(Mutant::GoneInPool) {
             self.leave_pool(member);
         }
@@ -286,6 +363,9 @@ fn lost_admission(roll: &Roll, applicant: &Applicant) -> Option<MemberId> {
 fn check_beside(roll: &Roll, record: &MemberRecord) -> Result<(), MembershipError> {
     if roll.members.len() >= MEMBERS_MAX {
         return Err(MembershipError::Full);
+    }
+    if roll.address.is_some_and(|address| address.ip() == record.address) {
+        return Err(MembershipError::AddressOfGroup(record.address));
     }
     for other in roll.members.values() {
         // First, as a copy of a member has its name and address as well.

@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 
 use super::{PkiError, SERVER_NAME, fingerprint};
 use crate::membership::GroupId;
+use crate::mutants::{self, Mutant};
 use crate::secrets::Key;
 
 /// How long before it is made a certificate begins: the clocks of members differ.
@@ -48,7 +49,9 @@ pub struct Authority {
     certificate_pem: String,
     key_pem: Zeroizing<String>,
     sha256: String,
-    /// When its certificate ends, since 1970: so does all that it issues.
+    /// When its certificate begins, since 1970.
+    begins: Duration,
+    /// When it ends: so does all that it issues.
     ends: Duration,
 }
 
@@ -85,16 +88,17 @@ impl Authority {
     }
 
     pub(super) fn make_at(group: &GroupId, now: Duration) -> Result<Self, PkiError> {
-        let ends = now.saturating_add(LIFETIME).min(LATEST);
+        let (begins, ends) = (begin(now), now.saturating_add(LIFETIME).min(LATEST));
         let key = KeyPair::generate()?;
         let mut params = params(&format!("drystone group {group}"));
-        last(&mut params, now, ends);
+        last(&mut params, begins, ends);
         let certificate = params.self_signed(&key)?;
         Ok(Self {
             certificate_pem: certificate.pem(),
             key_pem: Zeroizing::new(key.serialize_pem()),
             sha256: fingerprint(certificate.der()),
             issuer: Issuer::new(params, key),
+            begins,
             ends,
         })
     }
@@ -119,6 +123,7 @@ impl Authority {
             key_pem: Zeroizing::new(key_pem.to_owned()),
             sha256: fingerprint(&der),
             issuer: Issuer::new(params(&name), key),
+            begins: tbs.validity.not_before.to_unix_duration(),
             ends: tbs.validity.not_after.to_unix_duration(),
         })
     }
@@ -164,22 +169,59 @@ impl Authority {
         if !(1..=COMMON_NAME_CHARS_MAX).contains(&name.chars().count()) {
             return Err(PkiError::Name(name.to_owned()));
         }
-        let address = address.to_canonical();
-        if address.is_unspecified() || address.is_multicast() {
-            return Err(PkiError::Address(address));
+        let address = of_one_machine(address)?;
+        let mut params = CertificateParams::new(names(address))?;
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        self.sign(params, (begin(now), now))
+    }
+
+    /// Makes a key, and vouches for it as that of the group at its address, whichever member has that: as a server, for
+    /// who manages the group. It has no name of a member and is no client's, so that nobody takes it for one of a
+    /// member. It begins with the authority: a clock that is ahead now and is set later makes it worth nothing to nobody.
+    ///
+    /// # Errors
+    /// An address that no certificate has, or the system has no randomness.
+    pub fn issue_for_group(&self, group: &GroupId, address: IpAddr) -> Result<Issued, PkiError> {
+        self.issue_for_group_at(group, address, now())
+    }
+
+    pub(super) fn issue_for_group_at(
+        &self,
+        group: &GroupId,
+        address: IpAddr,
+        now: Duration,
+    ) -> Result<Issued, PkiError> {
+        let address = of_one_machine(address)?;
+        let mut names = vec![group_server_name(group), address.to_string()];
+        let mut usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        if mutants::is(Mutant::GroupAsMember) {
+            names.push(SERVER_NAME.to_owned());
+            usages.push(ExtendedKeyUsagePurpose::ClientAuth);
         }
+        let mut params = CertificateParams::new(names)?;
+        // Not the name of the authority: a certificate that names itself as its issuer is taken for one that does so.
+        params.distinguished_name.push(DnType::CommonName, group.to_string());
+        params.extended_key_usages = usages;
+        let begins = if mutants::is(Mutant::GroupByClock) { begin(now) } else { self.begins };
+        self.sign(params, (begins, now))
+    }
+
+    /// Makes a key, and signs for it what is the same in all that an authority issues.
+    fn sign(
+        &self,
+        mut params: CertificateParams,
+        (begins, now): (Duration, Duration),
+    ) -> Result<Issued, PkiError> {
         if now >= self.ends {
             return Err(PkiError::Over);
         }
         let key = KeyPair::generate()?;
-        let mut params = CertificateParams::new(names(address))?;
-        params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::ExplicitNoCa;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         params.use_authority_key_identifier_extension = true;
-        last(&mut params, now, self.ends);
+        last(&mut params, begins, self.ends);
         let certificate = params.signed_by(&key, &self.issuer)?;
         Ok(Issued {
             certificate_pem: certificate.pem(),
@@ -187,6 +229,20 @@ impl Authority {
             sha256: fingerprint(certificate.der()),
         })
     }
+}
+
+/// The address as certificates have it.
+fn of_one_machine(address: IpAddr) -> Result<IpAddr, PkiError> {
+    let address = address.to_canonical();
+    if address.is_unspecified() || address.is_multicast() {
+        return Err(PkiError::Address(address));
+    }
+    Ok(address)
+}
+
+/// The name by which the group itself is known, beside its address. No DNS has it.
+fn group_server_name(group: &GroupId) -> String {
+    format!("{group}.group.drystone.internal")
 }
 
 /// The time by the clock of the system, since 1970 and in whole seconds, as certificates tell it.
@@ -205,9 +261,13 @@ fn params(name: &str) -> CertificateParams {
     params
 }
 
-/// Lets a certificate that is made now last until then.
-fn last(params: &mut CertificateParams, now: Duration, ends: Duration) {
-    let begins = now.min(LATEST).saturating_sub(EARLIER);
+/// When a certificate begins that is made now.
+fn begin(now: Duration) -> Duration {
+    now.min(LATEST).saturating_sub(EARLIER)
+}
+
+/// Lets a certificate last from then until then.
+fn last(params: &mut CertificateParams, begins: Duration, ends: Duration) {
     debug_assert!(begins < ends && ends <= LATEST, "{begins:?} to {ends:?}");
     let epoch = date_time_ymd(1970, 1, 1);
     params.not_before = epoch + begins;
@@ -237,6 +297,13 @@ pub fn only_certificate(pem: &str) -> Result<CertificateDer<'static>, String> {
         Some(only) if count == 1 => Ok(only),
         _ => Err(format!("it holds {count} certificates in PEM, not one")),
     }
+}
+
+/// Whether the time of a certificate is over, by the clock of the system. One that does not read has none.
+#[must_use]
+pub fn is_over(certificate: &CertificateDer<'_>) -> bool {
+    let read = Certificate::from_der(certificate);
+    read.is_ok_and(|read| read.tbs_certificate.validity.not_after.to_unix_duration() < now())
 }
 
 /// The name of an authority as [`params`] takes it; `None` for a certificate that was not made so.

@@ -155,6 +155,83 @@ fn a_member_of_another_group_is_believed_by_nobody() {
     }
 }
 
+/// Who manages the group: trusts its authority, and has no certificate.
+fn manager(trusted: &Authority, name: &str) -> Connection {
+    let config = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots(trusted))
+        .with_no_client_auth();
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    ClientConnection::new(Arc::new(config), name).unwrap().into()
+}
+
+/// The member that has the address, for whoever comes there.
+fn at_address(issued: &Issued) -> Connection {
+    let config = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(certificates(&issued.certificate_pem), key(issued))
+        .unwrap();
+    ServerConnection::new(Arc::new(config)).unwrap().into()
+}
+
+#[test]
+fn a_group_is_believed_at_its_address_whichever_member_has_that() {
+    let group = GroupId::draw().unwrap();
+    let ours = Authority::make(&group).unwrap();
+    let read = Authority::read(ours.certificate_pem(), ours.key_pem()).unwrap();
+    let own_name = format!("{group}.group.drystone.internal");
+    for place in ["192.0.2.100", "::ffff:192.0.2.100", "2001:db8::100"] {
+        for member in [&ours, &read] {
+            let issued = member.issue_for_group(&group, address(place)).unwrap();
+            let canonical = address(place).to_canonical().to_string();
+            for name in [canonical.as_str(), &own_name] {
+                assert_eq!(shake(manager(&ours, name), at_address(&issued)), Ok(()), "{name}");
+            }
+            for name in ["192.0.2.99", "127.0.0.1", "san1.example.com"] {
+                let why = wrong(shake(manager(&ours, name), at_address(&issued)));
+                let is_name = matches!(why, CertificateError::NotValidForNameContext { .. });
+                assert!(is_name, "{name}: {why:?}");
+            }
+        }
+    }
+    // Another group at that address, also one that only calls itself the same.
+    for theirs in [authority(), Authority::make(&group).unwrap()] {
+        let strange = theirs.issue_for_group(&group, address("192.0.2.100")).unwrap();
+        let why = wrong(shake(manager(&ours, "192.0.2.100"), at_address(&strange)));
+        let is_known =
+            matches!(why, CertificateError::UnknownIssuer | CertificateError::BadSignature);
+        assert!(is_known, "{why:?}");
+    }
+    for place in ["0.0.0.0", "ff02::1"] {
+        let refused = ours.issue_for_group(&group, address(place));
+        assert!(matches!(refused, Err(PkiError::Address(_))), "{place}: {refused:?}");
+    }
+}
+
+#[test]
+fn what_proves_the_group_at_its_address_proves_no_member() {
+    let group = GroupId::draw().unwrap();
+    let authority = Authority::make(&group).unwrap();
+    let member = authority.issue("one", address("192.0.2.1")).unwrap();
+    let of_group = authority.issue_for_group(&group, address("192.0.2.100")).unwrap();
+    // As one that calls a member.
+    let why = wrong(shake(client(&of_group, &authority, SERVER_NAME), server(&member, &authority)));
+    let is_purpose = matches!(
+        why,
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. }
+    );
+    assert!(is_purpose, "{why:?}");
+    // As one that is called by a member, or by a server that joins: by its name, or by a member's address.
+    for name in [SERVER_NAME, "192.0.2.1", "127.0.0.1"] {
+        let called = shake(client(&member, &authority, name), server(&of_group, &authority));
+        let why = wrong(called);
+        assert!(matches!(why, CertificateError::NotValidForNameContext { .. }), "{name}: {why:?}");
+    }
+}
+
 #[test]
 fn an_authority_that_was_read_goes_on_as_the_same() {
     let made = authority();
@@ -236,6 +313,36 @@ fn a_certificate_whose_time_is_not_now_is_not_believed() {
     let early = authority.issue_at("two", address("192.0.2.2"), ahead).unwrap();
     let why = wrong(shake(client(&good, &authority, SERVER_NAME), server(&early, &authority)));
     assert!(matches!(why, CertificateError::NotValidYetContext { .. }), "{why:?}");
+}
+
+/// The process goes on with it for years after its clock was set.
+#[test]
+fn what_proves_the_group_is_believed_although_the_clock_was_ahead() {
+    let group = GroupId::draw().unwrap();
+    let made = Authority::make(&group).unwrap();
+    let read = Authority::read(made.certificate_pem(), made.key_pem()).unwrap();
+    let ahead = Duration::from_secs(2_900_000_000);
+    for authority in [&made, &read] {
+        let place = "192.0.2.100";
+        let issued = authority.issue_for_group_at(&group, address(place), ahead).unwrap();
+        assert_eq!(validity(&issued.certificate_pem), validity(made.certificate_pem()));
+        assert_eq!(shake(manager(&made, place), at_address(&issued)), Ok(()));
+        let over = Duration::from_secs(validity(made.certificate_pem()).1);
+        let refused = authority.issue_for_group_at(&group, address(place), over);
+        assert_eq!(refused, Err(PkiError::Over));
+    }
+}
+
+#[test]
+fn a_certificate_is_over_when_its_time_is() {
+    let key = rcgen::KeyPair::generate().unwrap();
+    for (ends, is) in [(2020, true), (2099, false)] {
+        let mut params = rcgen::CertificateParams::default();
+        params.not_after = rcgen::date_time_ymd(ends, 12, 31);
+        let made = params.self_signed(&key).unwrap();
+        assert_eq!(is_over(made.der()), is, "{ends}");
+    }
+    assert!(!is_over(&CertificateDer::from(b"no certificate".to_vec())));
 }
 
 #[test]

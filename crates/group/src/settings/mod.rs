@@ -21,6 +21,7 @@ mod mirror;
 mod moves;
 mod room;
 mod schedules;
+mod sets;
 mod shared;
 mod state;
 mod steps;
@@ -52,6 +53,7 @@ pub use logins::AccountChange;
 pub use merge::{Bringing, Conflict, Merged};
 pub use moves::{Adopted, AdoptedVolumes, Arrival, Arrivals, Departure, Departures, Stage};
 pub use room::{GROUP_BYTES_MAX, SETTINGS_BYTES_MAX};
+pub use sets::{SetIntent, SetIntents, SetStage};
 pub use shared::{Shared, lets_in};
 pub use state::{GUARD as GUARD_KEY, Known, Mutual, NotThere, Rule, State, VolumeSettings};
 pub use units::{LaterUnit, UnitKey, UnitRecord, Units};
@@ -131,6 +133,9 @@ pub enum SettingsError {
     /// A volume is to leave that leaves by another move, or has left.
     #[error("volume '{0}' moves to another member already: wait until that move has ended")]
     LeavesAlready(String),
+    /// It is stored already that the member takes part in a set of snapshots.
+    #[error("this member takes part in this set of snapshots already: take another one")]
+    SetThere,
     /// They would take more than they may.
     #[error(
         "there is no room for more settings: they take {} of {}, and this takes {wanted_bytes} bytes more; delete access \

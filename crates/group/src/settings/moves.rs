@@ -49,6 +49,14 @@ pub struct Departure {
     pub from: MemberId,
     /// Where it goes.
     pub to: MemberId,
+    /// The name of that member when the move began, by which it is known outside of its group. Records of earlier
+    /// versions have none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub to_name: String,
+    /// The serial number that hosts know it by, by which its destination is asked for it. Records of earlier versions have
+    /// none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub serial: String,
     /// The names of the targets that hosts know it and its snapshots by.
     pub iqns: Vec<String>,
     /// How far it is.
@@ -73,6 +81,13 @@ pub struct Arrival {
     pub name: String,
     /// Where it comes from.
     pub from: MemberId,
+    /// The name of that member when the move began. Records of earlier versions have none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub from_name: String,
+    /// The serial number that hosts know it by, by which its source is asked for it: it is still known when the volume is
+    /// gone from here, and [`Adopted`] with it. Records of earlier versions have none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub serial: String,
     /// It is to be served, as far as an operator decides that.
     pub online: bool,
 }

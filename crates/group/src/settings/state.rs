@@ -14,6 +14,7 @@
 //! | `identity` | what hosts know the array by ([`Identity`]) |
 //! | `intents/` and the name of a volume | what it is to become that is being made ([`Intent`]) |
 //! | `departures/`, `arrivals/`, `adopted/` | volumes that move ([`moves`](super::moves)) |
+//! | `sets/` and the number of a set | snapshots of one moment that are taken with other members ([`SetIntent`](super::SetIntent)) |
 //!
 //! What units of targets keep lies beside them ([`units`](super::units)).
 
@@ -23,6 +24,7 @@ use iscsi::chap::{ChapPolicy, Credentials, CredentialsError};
 use serde::{Deserialize, Serialize};
 
 use super::moves::{ADOPTED, ARRIVALS, AdoptedVolumes, Arrivals, DEPARTURES, Departures};
+use super::sets::{SETS, SetIntents};
 use super::{Identity, Intent, Intents, SettingsError};
 use crate::access::{AccessList, Entry, Policies, Policy, Record};
 use crate::accounts::{Account, Logins, Token, Written};
@@ -49,7 +51,7 @@ pub(super) const IDENTITY: &str = "identity";
 const INTENTS: &str = "intents/";
 
 /// How the keys of settings begin. No key begins as two of them do.
-pub(super) const PREFIXES: [&str; 13] = [
+pub(super) const PREFIXES: [&str; 14] = [
     GUARD,
     VOLUMES,
     POLICIES,
@@ -63,6 +65,7 @@ pub(super) const PREFIXES: [&str; 13] = [
     DEPARTURES,
     ARRIVALS,
     ADOPTED,
+    SETS,
 ];
 
 pub(super) fn volume_key(volume: u32) -> String {
@@ -201,6 +204,8 @@ pub struct State {
     pub arrivals: Arrivals,
     /// What hosts know volumes by that were made elsewhere.
     pub adopted: AdoptedVolumes,
+    /// Sets of snapshots that the member takes part in.
+    pub sets: SetIntents,
     /// What each key takes with its value, in bytes.
     pub(super) sizes: BTreeMap<Vec<u8>, u64>,
     /// What cannot be read, beside volumes and what they are to become, by its key.
@@ -222,8 +227,8 @@ impl State {
                 }
             } else if let Some(name) = key.strip_prefix(INTENTS) {
                 state.intents.insert(name.to_owned(), Intent::decode(&kv.value));
-            } else if state.take_move(key, kv) {
-                // It is of one volume, or of one move.
+            } else if state.take_move(key, kv) || state.take_set(key, kv) {
+                // It is of one volume, of one move, or of one set.
             } else if let Err(error) = state.take(key, kv) {
                 state.unreadable.insert(key.to_owned(), error);
             }
@@ -248,6 +253,7 @@ impl State {
             && self.departures.is_empty()
             && self.arrivals.is_empty()
             && self.adopted.is_empty()
+            && self.sets.is_empty()
             && self.unreadable.is_empty()
     }
 

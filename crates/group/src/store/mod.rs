@@ -21,7 +21,7 @@ pub use types::{
     Answer, Batch, Compare, Event, KeyValue, LeaseId, Op, Order, Outcome, Property, Range,
     Revision, Selection, Transaction,
 };
-pub(crate) use types::{OPERATIONS_MAX, TRANSACTION_BYTES_MAX};
+pub(crate) use types::{DATA_BYTES_MAX, HISTORY_SECONDS, OPERATIONS_MAX, TRANSACTION_BYTES_MAX};
 
 /// What a request to the store is answered with, once it is.
 pub type Pending<'a, T> = BoxFuture<'a, Result<T, StoreError>>;

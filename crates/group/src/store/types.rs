@@ -12,6 +12,13 @@ pub(crate) const OPERATIONS_MAX: usize = 4096;
 /// Bytes of the keys and values of one transaction, as etcd limits a request.
 pub(crate) const TRANSACTION_BYTES_MAX: usize = 1_536 * 1024;
 
+/// For so long etcd keeps what was written over, and for twice as long before it looks again. Who was silent for longer
+/// reads all anew.
+pub(crate) const HISTORY_SECONDS: u64 = 5 * 60;
+
+/// What the data may take, with their history, after which etcd refuses to write more.
+pub(crate) const DATA_BYTES_MAX: u64 = 2 << 30;
+
 /// The longest lease.
 pub(crate) const LEASE_DAYS_MAX: u64 = 365;
 

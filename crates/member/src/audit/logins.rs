@@ -110,6 +110,7 @@ const fn word_of(why: RefusalKind) -> &'static str {
         RefusalKind::Authentication => "authentication",
         RefusalKind::InUse => "in_use",
         RefusalKind::NoTarget => "no_target",
+        RefusalKind::Full => "out_of_resources",
         RefusalKind::Other => "other",
     }
 }

@@ -119,6 +119,8 @@ kinds! {
     VolumeMoveGivenUp = "volume_move_given_up", Warning;
     /// An operator has said what becomes of a volume whose move no group decided.
     VolumeMoveSettled = "volume_move_settled", Warning;
+    /// Snapshots of one moment of several members were not taken, or are not known to be complete.
+    SnapshotsNotWhole = "snapshots_not_whole", Warning;
     /// The settings on the array cannot be read.
     SettingsUnavailable = "settings_unavailable", Critical;
     /// They can be again.
@@ -193,6 +195,18 @@ kinds! {
     StorePartDown = "store_part_down", Warning;
     /// It does again.
     StorePartUp = "store_part_up", Info;
+    /// The address of the group has come to this member.
+    GroupAddressTaken = "group_address_taken", Info;
+    /// It has left this member.
+    GroupAddressLeft = "group_address_left", Info;
+    /// It cannot come to this member, or is of no use there.
+    GroupAddressFault = "group_address_fault", Warning;
+    /// A host was refused, as hosts have as many connections as the group or the pool takes.
+    ConnectionsRefused = "connections_refused", Warning;
+    /// Most of the connections are taken that the group or the pool takes.
+    ConnectionsHigh = "connections_high", Warning;
+    /// Enough of them are free again.
+    ConnectionsEased = "connections_eased", Info;
     /// Two members list the same target.
     NameTwice = "name_listed_twice", Warning;
     /// The settings of this member are those that the members of its group have in common.
@@ -260,8 +274,15 @@ impl Kind {
                 | Self::VolumeNameTwice
                 | Self::VolumeMoved
                 | Self::VolumeMoveGivenUp
+                | Self::SnapshotsNotWhole
                 | Self::SettingsDiffer
                 | Self::SettingsNotShared
+                | Self::GroupAddressTaken
+                | Self::GroupAddressLeft
+                | Self::GroupAddressFault
+                | Self::ConnectionsRefused
+                | Self::ConnectionsHigh
+                | Self::ConnectionsEased
                 | Self::MembersNotAnswered
                 | Self::GroupDamaged
         )

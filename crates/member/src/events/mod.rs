@@ -328,6 +328,31 @@ mod tests {
         assert_eq!((of("one", "login").pause(), said.pause()), (PEERS_PAUSE, PAUSE));
     }
 
+    /// Of many hosts that were refused at one volume only the first was named.
+    #[test]
+    fn each_host_that_is_refused_is_told_of_and_so_is_each_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let logs = crate::Logs::open(dir.path()).unwrap();
+        let kind = Kind::ConnectionsRefused;
+        for (host, port) in [("a", 1), ("b", 1), ("a", 2)] {
+            let text = format!("{host} at 192.0.2.1:{port} was refused");
+            let event = Event::about(kind, ObjectKind::Volume, "vm", text);
+            logs.events.tell(event.repeating(&format!("{host} at vm")));
+        }
+        for kind in [Kind::ConnectionsHigh, Kind::ConnectionsEased] {
+            for (bound, taken) in [("the group", 95), ("the pool", 95), ("the group", 96)] {
+                let text = format!("hosts have {taken} connections to {bound}");
+                logs.events.tell(Event::of_member(kind, text).repeating(bound));
+            }
+        }
+        let said = |kind: Kind| {
+            logs.events.after(0).iter().filter(|it| it.what.kind == kind.word()).count()
+        };
+        let told = [kind, Kind::ConnectionsHigh, Kind::ConnectionsEased].map(said);
+        assert_eq!(told, [2, 2, 2], "what repeats itself is counted");
+        logs.end();
+    }
+
     #[test]
     fn names_of_others_are_kept_as_one_line_that_ends() {
         let event = Event::about(Kind::SecondHostRefused, ObjectKind::Target, "a\x1b[2Jb", "x\ny");

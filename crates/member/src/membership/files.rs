@@ -24,6 +24,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use group::address::GroupAddress;
+use group::connections::ConnectionLimits;
 use group::membership::GroupId;
 use group::ownership::MemberId;
 use group::regular;
@@ -73,6 +75,20 @@ pub(super) struct MembershipFile {
     /// Whose settings it has.
     #[serde(default)]
     pub(super) settings: SettingsMark,
+    /// The address of the group, as it was heard last: it may be on an interface of this host yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) group_address: Option<GroupAddress>,
+    /// What it goes by before it has heard from the store.
+    #[serde(default)]
+    pub(super) limits: Option<KnownLimits>,
+}
+
+/// How many connections the group took when that was heard last, for a start that hears nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct KnownLimits {
+    pub(super) limits: ConnectionLimits,
+    /// The pool of the member.
+    pub(super) pool: String,
 }
 
 /// Whose settings a member has that is in a group, of those that members have in common.
@@ -318,6 +334,8 @@ mod tests {
             has_seat: true,
             is_ending: false,
             settings: SettingsMark::Shared,
+            group_address: None,
+            limits: None,
         }
     }
 

@@ -91,15 +91,65 @@ impl InGroup {
         self.ask_store_of(Some(group), keep).await
     }
 
-    /// Takes a name for this member, of whoever has it and is no member any more. Nobody is given it by a move then.
+    /// Has the claim of a name say that this member has the volume that the move of this number has brought, and says
+    /// who this member is there. `None` where the name is not given by that move any more: the volume must not be
+    /// served.
+    ///
+    /// # Errors
+    /// As [`holder_of`](Self::holder_of), or the member that it was given to is another one: then nothing is known.
+    pub(crate) async fn adopt_name(
+        &self,
+        group: &GroupId,
+        name: &str,
+        id: &MoveId,
+    ) -> Result<Option<MemberId>, GroupError> {
+        let adopt = async |joined: &Joined| {
+            let me = joined.me();
+            Ok(joined.membership().adopt_name(me, name, id).await?.then_some(me))
+        };
+        self.ask_store_of(Some(group), adopt).await
+    }
+
+    /// Gives the name back that the move of this number has given to this member, if it has and that is so still, with
+    /// all that its claim says of the volume.
+    ///
+    /// # Errors
+    /// As [`holder_of`](Self::holder_of): then it may not be given back.
+    pub(crate) async fn give_back_given(
+        &self,
+        group: &GroupId,
+        name: &str,
+        id: &MoveId,
+    ) -> Result<(), GroupError> {
+        let give_back = async |joined: &Joined| {
+            let (membership, me) = (joined.membership(), joined.me());
+            let holder = membership.holder_of(name).await?;
+            match holder {
+                // As it is written there.
+                Some(holder) if holder.member == me && holder.is_given_by(id) => {
+                    self.naming.give_back_given(membership, me, &holder.name).await
+                }
+                _ => Ok(()),
+            }
+        };
+        self.ask_store_of(Some(group), give_back).await
+    }
+
+    /// Takes a name for this member, of whoever has it and is no member any more, and says who this member is there.
+    /// Nobody is given it by a move then.
     ///
     /// # Errors
     /// As [`holder_of`](Self::holder_of), or another member has it.
-    pub(crate) async fn take_name(&self, name: &str) -> Result<(), GroupError> {
+    pub(crate) async fn take_name(
+        &self,
+        group: &GroupId,
+        name: &str,
+    ) -> Result<MemberId, GroupError> {
         let take = async |joined: &Joined| {
-            joined.membership().claim_names(joined.me(), &[name.to_owned()]).await
+            joined.membership().claim_names(joined.me(), &[name.to_owned()]).await?;
+            Ok(joined.me())
         };
-        self.ask_store(take).await.map(drop)
+        self.ask_store_of(Some(group), take).await
     }
 
     async fn ask_store<T>(
@@ -110,7 +160,7 @@ impl InGroup {
     }
 
     /// The same of the store of this group: the member may be in another one by now.
-    async fn ask_store_of<T>(
+    pub(super) async fn ask_store_of<T>(
         &self,
         group: Option<&GroupId>,
         ask: impl AsyncFnOnce(&Joined) -> Result<T, MembershipError>,

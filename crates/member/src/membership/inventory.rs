@@ -137,7 +137,11 @@ pub(super) fn elsewhere(roll: &Roll, me: MemberId, twice: &Twice) -> Elsewhere {
     let nowhere: Arc<[SocketAddr]> = Arc::new([]);
     for (id, inventory) in roll.inventories.iter().filter(|(id, _)| **id != me) {
         let is_present = roll.is_present(*id);
-        let portals: Arc<[SocketAddr]> = Arc::from(inventory.portals.as_slice());
+        // What a member has by turns with others leads to whoever has it.
+        let is_own = |portal: &&SocketAddr| {
+            roll.address.is_none_or(|address| address.ip() != portal.ip().to_canonical())
+        };
+        let portals: Arc<[SocketAddr]> = inventory.portals.iter().filter(is_own).copied().collect();
         for Listed { iqn, object, volume, .. } in listed(inventory) {
             if all.get(&iqn).is_some_and(TargetElsewhere::is_online) {
                 continue;
@@ -339,6 +343,20 @@ mod tests {
         assert_eq!(of_third["iqn.twice"].portals.len(), 0);
     }
 
+    /// A member may have looked at its addresses in the moment in which that of the group was among them.
+    #[test]
+    fn nobody_is_sent_to_the_address_of_the_group() {
+        let mut roll = roll_of(&[(1, true), (2, true)]);
+        let mut theirs = inventory("192.0.2.100:3260", &["iqn.a"], &[]);
+        theirs.portals.push(at("192.0.2.2:3260"));
+        roll.inventories.insert(MemberId(2), Arc::new(theirs));
+        let portals =
+            |roll: &Roll| elsewhere(roll, MemberId(1), &Twice::new())["iqn.a"].portals.to_vec();
+        assert_eq!(portals(&roll), [at("192.0.2.100:3260"), at("192.0.2.2:3260")]);
+        roll.address = "192.0.2.100/24".parse().ok();
+        assert_eq!(portals(&roll), [at("192.0.2.2:3260")]);
+    }
+
     /// The source of a move lists the volume, offline, until it has heard that it is the destination's; or its last
     /// words of before say so.
     #[test]
@@ -407,6 +425,8 @@ mod tests {
             name: format!("vm-{volume}"),
             from: MemberId(1),
             to: MemberId(2),
+            to_name: String::new(),
+            serial: String::new(),
             iqns: vec![format!("iqn.a:vm-{volume}")],
             stage,
         };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use group::cluster::{self, Seat};
-use group::membership::{MemberRecord, Membership, MembershipError, Roll};
+use group::membership::{MemberRecord, Membership, MembershipError, Roll, is_routine};
 use group::ownership::MemberId;
 use group::pki::Authority;
 use group::store::{Batch, Etcd, EtcdMember, EtcdOptions, EtcdTls, LeaseId, Revision, Store};
@@ -17,6 +17,7 @@ use zeroize::Zeroizing;
 use super::GroupError;
 use super::announced::Announcer;
 use super::files::{GroupDir, Keys, MembershipFile};
+use super::floating::Floating;
 use super::kept::Kept;
 use super::part::Part;
 use super::presence::{News, Presence};
@@ -35,6 +36,7 @@ pub(super) struct Joined {
     is_looking: Cell<bool>,
     membership: Membership,
     part: Rc<Part>,
+    floating: Floating,
     /// It was removed, or the group ends.
     is_leaving: Cell<bool>,
     /// Set when the tasks are to end.
@@ -44,6 +46,8 @@ pub(super) struct Joined {
     /// It was entered in the life of this process.
     has_entered: Cell<bool>,
     heard: RefCell<Heard>,
+    /// The revision of the last change that others need to know of who send hosts on.
+    served: Cell<Revision>,
     /// Other threads hear of it.
     announcer: Rc<Announcer>,
     /// How often something has changed that others wait for.
@@ -92,6 +96,7 @@ impl Joined {
         };
         Ok(Self {
             part: Rc::new(Part::new(dir)),
+            floating: Floating::default(),
             kept: Rc::new(Kept::new(dir, file)),
             keys,
             authority,
@@ -103,6 +108,7 @@ impl Joined {
             lease: Cell::new(None),
             has_entered: Cell::new(false),
             heard: RefCell::new(heard),
+            served: Cell::new(0),
             announcer,
             changes: Cell::new(0),
             changed: Bell::default(),
@@ -150,6 +156,10 @@ impl Joined {
 
     pub(super) const fn part(&self) -> &Rc<Part> {
         &self.part
+    }
+
+    pub(super) const fn floating(&self) -> &Floating {
+        &self.floating
     }
 
     pub(super) fn is_leaving(&self) -> bool {
@@ -216,6 +226,11 @@ impl Joined {
         self.heard.borrow().roll.as_ref().map_or(0, |roll| roll.revision)
     }
 
+    /// The revision of the last change but for those of how many connections members have; 0 before any was heard.
+    pub(super) fn served_revision(&self) -> Revision {
+        self.served.get()
+    }
+
     /// Asks the roll that was heard last; `None` before any was.
     pub(super) fn with_roll<T>(&self, ask: impl FnOnce(&Roll) -> T) -> Option<T> {
         self.heard.borrow().roll.as_ref().map(ask)
@@ -246,6 +261,8 @@ impl Joined {
 
     /// The roll is this from now on.
     pub(super) fn hear_roll(&self, roll: Roll) {
+        self.floating.see(&roll);
+        self.served.set(roll.revision);
         self.heard.borrow_mut().roll = Some(roll);
         self.note_change();
         self.announce();
@@ -280,13 +297,21 @@ impl Joined {
         let who = |roll: &Roll| -> (BTreeMap<MemberId, MemberRecord>, BTreeMap<MemberId, u64>) {
             (roll.members.clone(), roll.present.clone())
         };
-        let before = who(roll);
+        let of_address = |roll: &Roll| (roll.address, roll.holder.map(|holder| holder.member));
+        let (before, had) = (who(roll), of_address(roll));
         roll.hear(batch)?;
-        let is_change = who(roll) != before;
+        self.floating.see(roll);
+        let is_change = who(roll) != before || of_address(roll) != had;
+        let revision = roll.revision;
         drop(heard);
         if is_change {
             self.note_change();
         }
+        // Those come each second or two.
+        if is_routine(batch) && !is_change {
+            return Ok(());
+        }
+        self.served.set(revision);
         self.announce();
         Ok(())
     }

@@ -110,6 +110,8 @@ mod tests {
             has_seat: false,
             is_ending: false,
             settings: SettingsMark::default(),
+            group_address: None,
+            limits: None,
         }
     }
 

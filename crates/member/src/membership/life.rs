@@ -12,9 +12,11 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use group::cluster::{self, Begin};
-use group::membership::{MembershipError, Roll};
+use group::membership::{MembershipError, Roll, is_routine, pause_behind};
 use group::store::{Batch, LeaseId, Store, StoreError};
 
+use super::address;
+use super::connections;
 use super::files::MembershipFile;
 use super::health;
 use super::joined::Joined;
@@ -38,7 +40,7 @@ const PRESENCE_PAUSE: Duration = Duration::from_secs(2);
 /// Between two looks at the own part of the store.
 const PART_PAUSE: Duration = Duration::from_secs(1);
 
-/// Between two words about what the member serves.
+/// Between two words about what the member serves, if that changes all the time and is not very much.
 const PUBLISH_PAUSE: Duration = Duration::from_secs(5);
 
 /// And while nothing has been said for a while.
@@ -108,9 +110,11 @@ pub(super) async fn run(here: Rc<InGroup>, joined: Rc<Joined>) {
     }
 }
 
-/// Tells when the part of the store that this member runs does not run, whether others' answer or not.
+/// Tells when the part of the store that this member runs does not run, whether others' answer or not, and when the
+/// address of the group is not here any more.
 pub(super) async fn watch_part(here: Rc<InGroup>, joined: Rc<Joined>) {
     while joined.or_end(ring::sleep(PART_PAUSE)).await.is_some() {
+        address::look(&here, &joined).await;
         let news = joined.part().look(Instant::now());
         let what = format!(
             "the part of the store of the group '{}' that this member runs",
@@ -129,6 +133,7 @@ pub(super) async fn watch_part(here: Rc<InGroup>, joined: Rc<Joined>) {
 /// Leaves, unless the operator has the member leave already.
 async fn depart(here: &InGroup, joined: &Rc<Joined>, departure: Departure) {
     joined.begin_to_leave();
+    here.note_answering();
     let _turn = here.turn.take().await;
     let is_in = here.in_one().is_some_and(|now| Rc::ptr_eq(&now, joined));
     if is_in && !here.is_ending.get() {
@@ -167,7 +172,9 @@ async fn attend(
         Box::pin(keep_alive(joined, lease)),
         Box::pin(look_at_others(here, joined)),
         Box::pin(publish(here, joined)),
+        Box::pin(connections::keep(here, joined, lease)),
         Box::pin(naming::keep(here, joined)),
+        Box::pin(address::keep(here, joined)),
         Box::pin(seats::keep(joined, keeper)),
         Box::pin(sharing::keep(here, joined)),
     ])
@@ -263,7 +270,8 @@ async fn enter(here: &InGroup, joined: &Joined) -> Result<LeaseId, Trouble> {
     }
     joined.hear_roll(roll);
     here.heard.ring();
-    note_name(joined).await;
+    note_about(joined).await;
+    connections::note_limits(joined, &mut None).await;
     Ok(lease)
 }
 
@@ -273,11 +281,14 @@ async fn not_ending(joined: &Joined) {
     }
 }
 
-/// Notes how the group is called now.
-async fn note_name(joined: &Joined) {
-    let name = joined.with_roll(|roll| roll.about.as_ref().map(|about| about.name.clone()));
-    let Some(name) = name.flatten() else { return };
-    if let Err(error) = joined.change_file(|file| file.group_name = name).await {
+/// Notes how the group is called now, and which address it has.
+async fn note_about(joined: &Joined) {
+    let about = |roll: &Roll| Some((roll.about.as_ref()?.name.clone(), roll.address));
+    let Some((name, address)) = joined.with_roll(about).flatten() else { return };
+    let noted = joined.change_file(move |file| {
+        (file.group_name, file.group_address) = (name, address);
+    });
+    if let Err(error) = noted.await {
         tracing::warn!("{error}");
     }
 }
@@ -285,20 +296,30 @@ async fn note_name(joined: &Joined) {
 /// Hears what changes.
 async fn hear(here: &InGroup, joined: &Joined) -> Trouble {
     let mut watch = joined.membership().watch(joined.revision() + 1);
+    let mut unkept_limits = None;
     loop {
+        let mut is_quiet = true;
         let heard = match watch.next().await {
-            Some(Ok(batch)) => take(here, joined, &batch),
+            Some(Ok(batch)) => {
+                is_quiet = is_routine(&batch);
+                take(here, joined, &batch)
+            }
             Some(Err(error)) => Err(error.into()),
             None => Err(Trouble::Again),
         };
         if let Err(trouble) = heard {
             return trouble;
         }
-        let is_renamed = joined.with_roll(|roll| {
-            roll.about.as_ref().is_some_and(|about| about.name != joined.file().group_name)
+        let is_changed = joined.with_roll(|roll| {
+            let file = joined.file();
+            let is_renamed = roll.about.as_ref().is_some_and(|about| about.name != file.group_name);
+            is_renamed || roll.address != file.group_address
         });
-        if is_renamed == Some(true) {
-            note_name(joined).await;
+        if is_changed == Some(true) {
+            note_about(joined).await;
+        }
+        if !is_quiet {
+            connections::note_limits(joined, &mut unkept_limits).await;
         }
     }
 }
@@ -340,15 +361,15 @@ async fn look_at_others(here: &InGroup, joined: &Joined) -> Trouble {
 async fn publish(here: &InGroup, joined: &Joined) -> Trouble {
     let me = joined.me();
     let mut said = joined.with_roll(|roll| roll.inventories.get(&me).cloned()).flatten();
-    let (mut pause, mut since) = (PUBLISH_PAUSE_MIN, Instant::now());
+    let (mut pause, mut longest, mut since) = (PUBLISH_PAUSE_MIN, PUBLISH_PAUSE, Instant::now());
     loop {
         let own = here.announcer.own_beside(said.as_deref()).await;
         // What changes now and then is said soon, and what changes all the time now and then.
-        let is_busy = since.elapsed() < 2 * PUBLISH_PAUSE;
-        pause = if is_busy { (pause * 2).min(PUBLISH_PAUSE) } else { PUBLISH_PAUSE_MIN };
+        let is_busy = since.elapsed() < 2 * longest;
+        pause = if is_busy { (pause * 2).min(longest) } else { PUBLISH_PAUSE_MIN };
         since = Instant::now();
         match joined.membership().publish(me, &own).await {
-            Ok(()) => {}
+            Ok(bytes) => longest = PUBLISH_PAUSE.max(pause_behind(bytes)),
             // Others keep what was said before; trying the same again is no use.
             Err(MembershipError::Store(error @ StoreError::TooLarge { .. })) => {
                 tracing::error!("the other members do not hear what this one serves now: {error}");

@@ -12,12 +12,14 @@ use group::membership::{
 };
 use group::ownership::MemberId;
 use group::pki::Authority;
+use ring::wait::both;
 
 use super::files::{Keys, MembershipFile, SettingsMark};
 use super::joined::Joined;
-use super::{GroupError, InGroup, Standing, seats, unix_seconds};
+use super::{GroupError, InGroup, Standing, address, seats, unix_seconds};
 use crate::events::Kind;
 use crate::group_request::Admission;
+use crate::mutants::{self, Mutant};
 
 /// How long the store of a new group may take to answer first.
 const BEGIN_TIME: Duration = Duration::from_secs(30);
@@ -118,6 +120,8 @@ impl InGroup {
             has_seat: true,
             is_ending: false,
             settings: SettingsMark::Own,
+            group_address: None,
+            limits: None,
         };
         let joined = Rc::new(Joined::new(&self.dir, file, keys, self.announcer.clone())?);
         if self.is_ending.get() {
@@ -256,8 +260,13 @@ impl InGroup {
         joined.stop_tasks();
         self.sharing.end();
         self.naming.forget();
-        self.door.replace(None);
-        ring::timeout(super::FAREWELL_TIME, joined.disappear()).await;
+        self.of_group.door.replace(None);
+        // Before the address is taken away, which may take a while.
+        if !mutants::is(Mutant::AnswerLeaving) {
+            self.note_answering();
+        }
+        let farewell = both(address::end(joined), joined.disappear());
+        ring::timeout(super::FAREWELL_TIME, farewell).await;
         joined.part().end().await;
         let name = joined.group_name();
         let standing = match joined.delete_files().await {
@@ -273,6 +282,7 @@ impl InGroup {
             }
         };
         self.standing.replace(standing);
+        self.note_answering();
         self.heard.ring();
         let (kind, text) = match departure {
             Departure::Deleted => {
@@ -349,6 +359,8 @@ fn kept_of(
         has_seat: false,
         is_ending: false,
         settings,
+        group_address: None,
+        limits: None,
     };
     let keys = Keys { authority, authority_key: authority_key.0, certificate, key: key.0 };
     Ok((file, keys))

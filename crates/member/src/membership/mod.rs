@@ -22,12 +22,20 @@
 //!    back what nobody uses: no other code does.
 //! 5. etcd begins a new cluster once, when the group is made. Later starts of it need its data, or a seat that the
 //!    cluster has given to this member ([`seats`]).
-//! 6. The settings of the group are taken over by a member whose own are in it, and of the array that the group knows
+//! 6. The address of the group is put on an interface by [`address`], while the store says that it is this member's, and
+//!    for no longer than others leave it alone.
+//! 7. Whoever manages the group is answered at its address while that is on an interface here, by a member that shares
+//!    the settings of the group ([`answering`]): whatever changes one of both is told there.
+//! 8. The settings of the group are taken over by a member whose own are in it, and of the array that the group knows
 //!    it by ([`sharing`]): what is taken over replaces what lies there.
 
+mod address;
 mod announced;
+mod answering;
+mod connections;
 mod error;
 mod files;
+mod floating;
 mod handing;
 mod health;
 mod inventory;
@@ -41,6 +49,7 @@ mod pools;
 mod presence;
 mod requests;
 mod seats;
+mod sets;
 mod sharing;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -55,14 +64,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use group::address::GroupAddress;
 use group::cluster::STOP_TIME;
 use group::membership::{Inventory, Roll};
-use ring::wait::{Bell, Turn};
+use ring::wait::{Bell, Turn, both};
 
 use crate::events::{Event, EventLog, Kind, ObjectKind};
-use crate::group_request::{CurrentDoor, CurrentRoll, Door, SecretWord};
+use crate::group_request::{Door, OfGroup, SecretWord};
 
 use announced::Announcer;
+use connections::OwnConnections;
 pub use error::GroupError;
 pub use files::is_in_group;
 use files::{Found, GroupDir};
@@ -90,7 +101,8 @@ pub(crate) struct InGroup {
     dir: GroupDir,
     /// The identity of the array.
     array: String,
-    door: CurrentDoor,
+    /// What other threads go by.
+    of_group: OfGroup,
     events: EventLog,
     standing: RefCell<Standing>,
     /// The group that is being made, whose etcd runs before the member is in it.
@@ -101,10 +113,14 @@ pub(crate) struct InGroup {
     incarnation: Cell<Option<u64>>,
     /// What the member serves, and whom it tells of the group.
     announcer: Rc<Announcer>,
+    /// How many connections hosts have to it.
+    connections: OwnConnections,
     /// Which names of volumes the group has promised to it.
     naming: Naming,
     /// Rings when something was heard of the group, when it was left, and when the end has begun.
     heard: Bell,
+    /// The address at which hosts are heard as the group's, or were to be.
+    floated: Cell<Option<GroupAddress>>,
     /// The names that two members list, as far as that was told.
     told_twice: RefCell<BTreeSet<String>>,
     /// The settings that members have in common.
@@ -132,26 +148,28 @@ impl InGroup {
     pub(crate) async fn read(
         data: &Path,
         array: String,
-        (door, roll): (CurrentDoor, CurrentRoll),
+        of_group: OfGroup,
         events: EventLog,
     ) -> Rc<Self> {
         let dir = GroupDir::new(data);
         let reads = dir.clone();
         let found = ring::blocking(move || reads.read()).await;
-        let announcer = Rc::new(Announcer::new(roll));
+        let announcer = Rc::new(Announcer::new(of_group.roll.clone()));
         let standing = Self::standing(&dir, found, (&events, &announcer));
         Rc::new(Self {
             dir,
             array,
-            door,
+            of_group,
             events,
             standing: RefCell::new(standing),
             making: RefCell::default(),
             turn: Turn::default(),
             incarnation: Cell::new(None),
             announcer,
+            connections: OwnConnections::default(),
             naming: Naming::default(),
             heard: Bell::default(),
+            floated: Cell::new(None),
             told_twice: RefCell::default(),
             sharing: Sharing::default(),
             is_ending: Cell::new(false),
@@ -205,10 +223,12 @@ impl InGroup {
         self.heard.ring();
         let being_made = self.making.borrow().clone();
         let Some(joined) = being_made.or_else(|| self.in_one()) else { return };
-        self.door.replace(None);
+        self.of_group.door.replace(None);
         joined.stop_tasks();
+        self.note_answering();
         let ending = async {
-            ring::timeout(FAREWELL_TIME, joined.disappear()).await;
+            let farewell = both(address::end(&joined), joined.disappear());
+            ring::timeout(FAREWELL_TIME, farewell).await;
             joined.part().end().await;
         };
         if ring::timeout(END_TIME, ending).await.is_none() {
@@ -259,18 +279,21 @@ impl InGroup {
         Some(map.unwrap_or_default())
     }
 
-    /// Waits until there is something else than at this mark of [`elsewhere`](Self::elsewhere), or the member ends.
+    /// Waits until there is something else than at this mark of [`elsewhere`](Self::elsewhere), hosts are to be heard at
+    /// another [address](Self::group_address) than the one that was noted last, or the member ends.
     pub(crate) async fn heard_after(&self, mark: u64) {
-        self.heard.until(|| self.is_ending.get() || self.revision() != mark).await;
+        let is_news = || self.revision() != mark || self.group_address() != self.floated.get();
+        self.heard.until(|| self.is_ending.get() || is_news()).await;
     }
 
     pub(crate) fn is_ending(&self) -> bool {
         self.is_ending.get()
     }
 
-    /// A roll that was heard has one of 1 or more; without one it is 0.
+    /// Of the last change of what members serve, or who they are. A roll that was heard has one of 1 or more; without one
+    /// it is 0.
     fn revision(&self) -> u64 {
-        self.in_one().map_or(0, |joined| joined.revision())
+        self.in_one().map_or(0, |joined| joined.served_revision())
     }
 
     /// Tells of names that two members list, when there are others than before: no host can be sent to the right one.
@@ -321,12 +344,13 @@ impl InGroup {
         }
         self.sharing.begin(joined);
         let (address, keys) = (joined.file().door(), joined.keys());
-        self.door.replace(Some(Door {
+        self.of_group.door.replace(Some(Door {
             address,
             authority: keys.authority.clone(),
             certificate: keys.certificate.clone(),
             key: SecretWord(keys.key.clone()),
         }));
+        self.note_answering();
         ring::spawn(life::run(self.clone(), joined.clone()));
         ring::spawn(life::watch_part(self.clone(), joined.clone()));
     }

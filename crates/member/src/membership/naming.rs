@@ -170,7 +170,8 @@ impl Naming {
         self.promised.borrow_mut().extend(names);
     }
 
-    /// Has the store promise these names, all or none of each hundred.
+    /// Has the store promise these names, all or none of each hundred: to volumes that are to be made, where none of
+    /// them is of one that is here.
     async fn claim(
         &self,
         membership: &Membership,
@@ -178,8 +179,14 @@ impl Naming {
         names: &[String],
     ) -> Result<(), MembershipError> {
         let _turn = self.turn.take().await;
+        let used = self.used().unwrap_or_default();
+        let is_anew = !names.iter().any(|name| used.contains_key(&folded(name)));
         for some in names.chunks(NAMES_AT_ONCE) {
-            match membership.claim_names(me, some).await {
+            let claimed = match is_anew {
+                true => membership.claim_names_anew(me, some).await,
+                false => membership.claim_names(me, some).await,
+            };
+            match claimed {
                 Ok(_) => self.note_promised(some),
                 Err(error) => {
                     // After a failure it is not known whether it was done; what is not used is given back.
@@ -202,6 +209,19 @@ impl Naming {
         let promised = membership.claimed_by(me).await?;
         self.promised.borrow_mut().clear();
         self.note_promised(&promised);
+        Ok(())
+    }
+
+    /// Gives a name back that a move has given.
+    pub(super) async fn give_back_given(
+        &self,
+        membership: &Membership,
+        me: MemberId,
+        name: &str,
+    ) -> Result<(), MembershipError> {
+        let _turn = self.turn.take().await;
+        membership.release_names(me, &[name.to_owned()]).await?;
+        self.promised.borrow_mut().remove(&folded(name));
         Ok(())
     }
 

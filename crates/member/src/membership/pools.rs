@@ -1,8 +1,10 @@
 //! Pools: the members among which one is chosen for a new volume.
 
+use group::connections::ConnectionLimit;
 use group::membership::{MembershipError, Roll};
 use group::ownership::MemberId;
 
+use super::connections::connections_of;
 use super::joined::Joined;
 use super::requests::state_of;
 use super::{GroupError, InGroup};
@@ -82,6 +84,19 @@ impl InGroup {
         self.pool(name)
     }
 
+    /// Changes how many connections a pool takes.
+    ///
+    /// # Errors
+    /// There is no such pool.
+    pub(super) async fn set_pool_limit(
+        &self,
+        name: &str,
+        limit: Option<ConnectionLimit>,
+    ) -> Result<Answer, GroupError> {
+        self.limit_pool(name, limit).await?;
+        self.pool(name)
+    }
+
     /// The roll that was heard last, with what is served here.
     pub(super) fn roll_here(&self, joined: &Joined) -> Result<Roll, GroupError> {
         let mut roll = joined.roll()?;
@@ -89,6 +104,7 @@ impl InGroup {
         if let Some(own) = self.announcer.own().filter(|_| roll.members.contains_key(&me)) {
             roll.inventories.insert(me, own);
         }
+        self.count_own(&mut roll, me);
         Ok(roll)
     }
 }
@@ -97,6 +113,7 @@ impl InGroup {
 fn shown(roll: &Roll, name: &str, (me, is_known): (MemberId, bool)) -> Option<PoolShown> {
     let all = roll.members_of_pool(name)?;
     let named = all.iter().filter_map(|id| roll.members.get(id));
+    let (limit, is_own_limit) = roll.limit_of_pool(name)?;
     let mut pool = PoolShown {
         name: name.to_owned(),
         members: named.map(|record| record.name.clone()).collect(),
@@ -104,6 +121,8 @@ fn shown(roll: &Roll, name: &str, (me, is_known): (MemberId, bool)) -> Option<Po
         volumes: 0,
         free_bytes: 0,
         capacity_bytes: 0,
+        connections: connections_of(roll, &all, limit, me),
+        has_own_limit: is_own_limit,
     };
     for id in &all {
         let is_present = state_of(*id, roll, (me, is_known)) == MemberState::Present;

@@ -1,19 +1,23 @@
 //! What the member is asked about its group.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
+use group::address::GroupAddress;
+use group::connections::ConnectionLimit;
 use group::membership::{Applicant, JoinToken, ListedVolume, Roll};
 use group::ownership::MemberId;
 use group::pki::Ticket;
 use zeroize::Zeroizing;
 
+use super::connections::connections_of;
 use super::joined::{Joined, client_urls};
-use super::{GroupError, InGroup, Standing, seats, unix_seconds};
+use super::{GroupError, InGroup, Standing, address, seats, unix_seconds};
 use crate::group_request::{
-    Admission, GroupRequest, GroupShown, GroupState, JoinTicket, KeptTicket, MemberShown,
-    MemberState, SecretWord, VolumeOfMember,
+    Admission, GroupConnections, GroupRequest, GroupShown, GroupState, JoinTicket, KeptTicket,
+    MemberShown, MemberState, SecretWord, VolumeOfMember,
 };
 use crate::reply::Answer;
 
@@ -28,15 +32,22 @@ impl InGroup {
     ) -> Result<Answer, GroupError> {
         match request {
             GroupRequest::Show => Ok(Answer::Group(self.shown())),
-            GroupRequest::Create { name, member, listen } => {
-                self.create(&name, member, listen).await?;
-                self.sharing.until_tried().await;
+            GroupRequest::Create { name, member, listen, address } => {
+                self.create_with(&name, member, (listen, address)).await?;
                 Ok(Answer::Group(self.shown()))
             }
             GroupRequest::Rename { name } => {
                 let joined = self.joined()?;
                 joined.membership().rename(&name).await?;
                 self.refresh(&joined).await;
+                Ok(Answer::Group(self.shown()))
+            }
+            GroupRequest::SetAddress { address } => {
+                self.set_address(address).await?;
+                Ok(Answer::Group(self.shown()))
+            }
+            GroupRequest::SetConnections { limit } => {
+                self.limit_connections(limit).await?;
                 Ok(Answer::Group(self.shown()))
             }
             GroupRequest::Delete => self.delete().await.map(|()| Answer::Done),
@@ -69,13 +80,7 @@ impl InGroup {
             }
             GroupRequest::Members => Ok(Answer::Members(self.members()?)),
             GroupRequest::Remove { member, despite_moves } => {
-                let joined = self.joined()?;
-                if !despite_moves {
-                    seats::until_no_moves(&joined, &member).await?;
-                }
-                seats::remove_member(&joined, &member).await?;
-                self.refresh(&joined).await;
-                Ok(Answer::Done)
+                self.remove(&member, despite_moves).await.map(|()| Answer::Done)
             }
             GroupRequest::Volumes => Ok(Answer::GroupVolumes(self.volumes()?)),
             GroupRequest::Pools => self.pools(),
@@ -83,7 +88,39 @@ impl InGroup {
             GroupRequest::CreatePool { name } => self.create_pool(&name).await,
             GroupRequest::DeletePool { name } => self.delete_pool(&name).await,
             GroupRequest::MergePool { from, into } => self.merge_pool(&from, &into).await,
+            GroupRequest::SetPoolConnections { name, limit } => {
+                self.set_pool_limit(&name, limit).await
+            }
             GroupRequest::MoveMember { member, pool } => self.move_member(&member, &pool).await,
+        }
+    }
+
+    async fn remove(&self, member: &str, despite_moves: bool) -> Result<(), GroupError> {
+        let joined = self.joined()?;
+        if !despite_moves {
+            seats::until_no_moves(&joined, member).await?;
+        }
+        seats::remove_member(&joined, member).await?;
+        self.refresh(&joined).await;
+        Ok(())
+    }
+
+    /// Makes a group, which has this address from the beginning on, if any.
+    async fn create_with(
+        self: &Rc<Self>,
+        name: &str,
+        member: Option<String>,
+        (listen, address): (SocketAddr, Option<GroupAddress>),
+    ) -> Result<(), GroupError> {
+        if let Some(address) = address {
+            let member = member.as_deref().unwrap_or("this one");
+            address::check_first(address, listen.ip(), member).await?;
+        }
+        self.create(name, member, listen).await?;
+        self.sharing.until_tried().await;
+        match address {
+            Some(_) => self.set_address(address).await,
+            None => Ok(()),
         }
     }
 
@@ -185,6 +222,7 @@ impl InGroup {
             };
             roll.members.keys().filter(is_away).copied().collect::<BTreeSet<_>>()
         });
+        let (address, address_member) = address_in(&joined, store_fault.is_none());
         // Who is away is not known while nothing is heard.
         let away = if store_fault.is_none() { away.unwrap_or_default() } else { BTreeSet::new() };
         GroupShown::In(Box::new(GroupState {
@@ -194,6 +232,10 @@ impl InGroup {
             here: file.name,
             members: count,
             away: names(&away),
+            connections: self.connections_in(&joined),
+            address,
+            address_member,
+            address_fault: address.and_then(|_| fault_of_address(&joined)),
             store_fault,
             store_part_fault: joined.part().fault(),
             store: names(&voters(&joined)),
@@ -201,6 +243,15 @@ impl InGroup {
             settings_differ: self.settings_differ(),
             settings_fault: self.settings_fault(),
         }))
+    }
+
+    /// How many connections hosts have to all members, as far as that is known.
+    fn connections_in(&self, joined: &Joined) -> Option<GroupConnections> {
+        let roll = self.roll_here(joined).ok()?;
+        let all: Vec<MemberId> = roll.members.keys().copied().collect();
+        let (limits, me) = (&roll.limits, joined.me());
+        let now = connections_of(&roll, &all, limits.group, me);
+        Some(GroupConnections { now, pool_limit: limits.pool.map(ConnectionLimit::get) })
     }
 
     fn members(&self) -> Result<Vec<MemberShown>, GroupError> {
@@ -247,6 +298,26 @@ impl InGroup {
         }
         Ok(all)
     }
+}
+
+/// The address of the group, and the name of the member that has it, as far as that is known now.
+fn address_in(joined: &Joined, is_known: bool) -> (Option<GroupAddress>, Option<String>) {
+    let found = joined.with_roll(|roll| {
+        let is_held = is_known && !joined.floating().left_to_holder().is_zero();
+        let holder = roll.holder.filter(|_| is_held && roll.address.is_some());
+        let holder = holder.and_then(|holder| roll.members.get(&holder.member?));
+        (roll.address, holder.map(|record| record.name.clone()))
+    });
+    found.unwrap_or_default()
+}
+
+/// Why the address of the group is of no use, or not at this member.
+fn fault_of_address(joined: &Joined) -> Option<String> {
+    let portal = joined.with_roll(|roll| roll.portal_at_address().map(str::to_owned)).flatten();
+    let of_other = portal.map(|member| {
+        format!("the member '{member}' has it as a portal of its own: let it have another one")
+    });
+    of_other.or_else(|| joined.floating().fault())
 }
 
 /// How a member is, as `me` sees it.

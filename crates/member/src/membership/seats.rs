@@ -24,10 +24,10 @@ use super::GroupError;
 use super::joined::{Joined, peer_url, present, seats_of};
 use super::trouble::Trouble;
 
-/// Members that are to be removed.
 /// How long the removal of a member waits for the end of moves.
 const MOVES_TIME: Duration = Duration::from_secs(15);
 
+/// Members that are to be removed.
 const LEAVING: &str = "group/leaving/";
 
 /// Between two looks while something is to be done.

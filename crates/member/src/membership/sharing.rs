@@ -251,6 +251,7 @@ impl InGroup {
     fn note_not_taken(&self, joined: &Joined, error: &GroupError) {
         let why = error.to_string();
         let is_news = self.sharing.fault.replace(Some(why.clone())).as_ref() != Some(&why);
+        self.note_answering();
         if is_news && !is_of_own_store(error) {
             let text = format!(
                 "what is set for the group '{}' is not taken over here: {why}",
@@ -294,6 +295,7 @@ async fn to_its_end(
     let (done, result) = ring::oneshot();
     ring::spawn(async move { done.send(member.share_now(&group, replace).await) });
     let shared = result.await.unwrap_or(Err(GroupError::Stopping));
+    here.note_answering();
     here.sharing.tries.set(here.sharing.tries.get() + 1);
     here.sharing.tried.ring();
     shared

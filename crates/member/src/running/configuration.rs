@@ -131,6 +131,12 @@ impl Member {
             if volume.size_bytes.is_some_and(|wanted| wanted < size_bytes) {
                 return Err(RequestError::WouldShrink(volume.name.clone()));
             }
+            let is_online = state != VolumeState::Offline;
+            let turns = volume.set.online.is_some_and(|online| online != is_online);
+            let turns = turns && state != VolumeState::Lost;
+            if turns || volume.size_bytes.is_some_and(|wanted| wanted != size_bytes) {
+                self.check_not_undecided(&volume.name)?;
+            }
         }
         Ok(())
     }

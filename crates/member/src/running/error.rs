@@ -8,6 +8,7 @@ use target::TargetError;
 use thiserror::Error;
 
 use super::move_error::MoveError;
+use super::set_error::SetError;
 use crate::data::DataError;
 use crate::membership::GroupError;
 use crate::memory::CacheMemoryError;
@@ -67,7 +68,10 @@ pub enum RequestError {
     #[error("there is no policy '{0}'")]
     NoSuchPolicy(String),
     /// Volumes of another member name it.
-    #[error("{what} is on access lists of volumes of the member '{member}': remove it there first")]
+    #[error(
+        "{what} is on access lists of volumes of the member '{member}', be it one of its own where it keeps settings of its \
+         own: remove it there first"
+    )]
     UsedByMember {
         /// What is to go: a policy or a CHAP user.
         what: String,
@@ -245,6 +249,9 @@ pub enum RequestError {
     /// About a volume that moves, or would.
     #[error(transparent)]
     Move(#[from] MoveError),
+    /// About snapshots of one moment of several members.
+    #[error(transparent)]
+    Set(#[from] SetError),
     /// Long work was cut off by the end of its core.
     #[error("the work ended without a result")]
     NoResult,

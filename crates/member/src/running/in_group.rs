@@ -5,14 +5,14 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use array::ArrayError;
 use array::api::{VolumeInfo, VolumeState};
 use group::access::{AccessList, Entry, Object};
-use group::membership::{Inventory, ListedVolume, NamesUsed, Shown, folded};
+use group::membership::{Inventory, ListedVolume, NamesUsed, Shown};
 use group::settings::{State, VolumeSettings};
 use ring::wait::first;
 use target::{Access, AccessError, RemoteTarget, ShownTo};
 
+use super::floating::Listening;
 use super::{Member, RequestError};
 use crate::group_request::GroupRequest;
 use crate::membership::{
@@ -76,6 +76,7 @@ impl Member {
         if matches!(self.membership.group_id(), Ok(Some(_))) {
             self.serving.await_group();
         }
+        self.hear_nobody_afloat();
     }
 
     /// Takes part in the group, if the member is in one.
@@ -97,14 +98,11 @@ impl Member {
     /// Has the group promise names to this member for volumes that are made next. To be asked before any turn is taken,
     /// as it may wait for the group's store, and to be kept until they are made.
     pub(super) async fn claim(&self, names: Vec<String>) -> Result<Claim, RequestError> {
+        // Before it is asked, too: a name that a move has given to this member would be another volume's from then on.
+        self.check_not_in_hands(&names)?;
         let claim = self.membership.claim(names.clone()).await?;
-        // The group has promised to this member, too, what a volume is to be called that has come and has a hidden name.
-        let arrivals = self.settings.arrivals();
-        let comes = |name: &&String| arrivals.iter().any(|it| folded(&it.name) == folded(name));
-        match names.iter().find(comes) {
-            Some(name) => Err(ArrayError::VolumeExists(name.clone()).into()),
-            None => Ok(claim),
-        }
+        self.check_not_in_hands(&names)?;
+        Ok(claim)
     }
 
     /// What hosts find here, for the others. Volumes in the recycle bin are no targets. While settings cannot be read,
@@ -139,6 +137,10 @@ impl Member {
         };
         for volume in self.volumes() {
             if volume.state == VolumeState::Deleted {
+                // One that is not there any more has no data either.
+                if self.array.lacks_data(&volume.name).unwrap_or(true) {
+                    inventory.deleted_lost.push(volume.name.clone());
+                }
                 inventory.deleted.push(volume.name);
                 continue;
             }
@@ -153,6 +155,7 @@ impl Member {
                 is_online: is_up
                     && self.serving.refusal(&iqn).is_none()
                     && !self.withholds(volume.id),
+                is_lost: volume.state == VolumeState::Lost,
                 shown: self.shown_elsewhere(&volume, state.as_deref()),
                 serial: names.volume_serial(&volume),
                 name: volume.name,
@@ -260,7 +263,10 @@ impl Member {
     async fn tell_group(&self, looked: &mut Looked) {
         let Some(address) = self.membership.address() else { return };
         if looked.local.as_ref().is_none_or(|(_, since)| since.elapsed() >= ADDRESSES_PAUSE) {
-            looked.local = Some((ring::blocking(local_addresses).await, Instant::now()));
+            let mut all = ring::blocking(local_addresses).await;
+            // It may be off before these are looked at again.
+            all.retain(|at| !self.membership.is_of_group(*at));
+            looked.local = Some((all, Instant::now()));
         }
         let settles = self.serving.settles();
         let room = match looked.room {
@@ -271,8 +277,10 @@ impl Member {
                 room
             }
         };
-        let local = looked.local.as_ref().map_or(&[][..], |(all, _)| all.as_slice());
-        if let Some(inventory) = self.inventory(address, local, room) {
+        let mut local = looked.local.as_ref().map(|(all, _)| all.clone()).unwrap_or_default();
+        // What this host has by turns with others is no address of its portals.
+        local.retain(|at| !self.membership.is_of_group(*at));
+        if let Some(inventory) = self.inventory(address, &local, room) {
             self.membership.set_own(inventory);
         }
     }
@@ -313,11 +321,12 @@ fn on_their_way(state: &State) -> Option<Vec<String>> {
 
 /// Tells the group what is served here, and hosts where they find what others serve, until the member stops.
 pub(crate) async fn run(member: Rc<Member>) {
-    let mut looked = Looked::default();
+    let (mut looked, mut listening) = (Looked::default(), Listening::default());
     while !member.is_stopping() && !member.membership.is_ending() {
         let before = (member.serving.settles(), member.settings.changes());
         member.tell_of_others(&mut looked);
         member.tell_group(&mut looked).await;
+        member.float(&mut listening);
         ring::sleep(PAUSE).await;
         member.until_changed(looked.mark, before).await;
     }
@@ -441,6 +450,8 @@ mod tests {
                     name: "a".to_owned(),
                     from: MemberId(1),
                     to: MemberId(2),
+                    to_name: String::new(),
+                    serial: String::new(),
                     iqns: vec!["iqn.2026-11.example:a".to_owned()],
                     stage,
                 };
@@ -469,7 +480,9 @@ mod tests {
         let id: MoveId = id.parse().expect("a number");
         let (from, online) = (MemberId(2), true);
         let group = "0".repeat(32).parse().expect("a group");
-        let arrival = Arrival { id: id.clone(), group, volume: 7, name, from, online };
+        let (from_name, serial) = (String::new(), String::new());
+        let arrival =
+            Arrival { id: id.clone(), group, volume: 7, name, from, from_name, serial, online };
         state.arrivals.insert(id, Ok(arrival));
         assert_eq!(on_their_way(&state), Some(vec!["vm".to_owned()]));
         let later = Departure::decode(b"of a later version").expect_err("it is none");

@@ -1,6 +1,7 @@
 //! Volumes that leave for another member, or have come from one: nobody changes what was sent already, and who asks for
 //! one hears whose it is.
 
+use array::ArrayError;
 use group::membership::{GroupId, folded};
 use group::ownership::MemberId;
 use group::settings::{Arrival, SettingsError, Stage};
@@ -25,12 +26,13 @@ impl Member {
                 self.why_foreign(&departure.group).unwrap_or_else(|| {
                     format!(
                         "it is being handed over to member '{}'",
-                        self.member_name(departure.to)
+                        self.name_in_move(departure.to, &departure.to_name)
                     )
                 })
             }
             Withheld::Arrives(arrival) => self.why_foreign(&arrival.group).unwrap_or_else(|| {
-                format!("it is being taken over from member '{}'", self.member_name(arrival.from))
+                let from = self.name_in_move(arrival.from, &arrival.from_name);
+                format!("it is being taken over from member '{from}'")
             }),
             Withheld::Unreadable(why) => why,
         })
@@ -69,13 +71,34 @@ impl Member {
         let departure = volume.as_ref().and_then(|volume| self.settings.departure(volume.id));
         if let Some(departure) = departure.filter(|it| it.stage == Stage::Gone) {
             self.check_decided(name, &departure.group, departure.to)?;
-            let to = self.member_name(departure.to);
+            let to = self.name_in_move(departure.to, &departure.to_name);
             return Err(RequestError::Move(MoveError::MovedAway { name: name.to_owned(), to }));
         }
         let arrivals = self.settings.arrivals();
         let comes = arrivals.iter().find(|arrival| folded(&arrival.name) == folded(name));
         match comes.filter(|_| volume.is_none()) {
             Some(arrival) => Err(self.why_not_yet(name, arrival)),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses the names of volumes that have come and have hidden names, or have left and are not here: the group has
+    /// promised them to this member for these. In a group, while they cannot be read, it is not known which they are.
+    pub(super) fn check_not_in_hands(&self, names: &[String]) -> Result<(), RequestError> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        if !matches!(self.membership.group_id(), Ok(None)) {
+            self.settings.state()?;
+        }
+        let volumes = self.array.volumes();
+        let is_gone = |id: u32| !volumes.iter().any(|volume| volume.id == id);
+        let leave = self.settings.departures().into_iter().filter(|it| is_gone(it.volume));
+        let come = self.settings.arrivals().into_iter().map(|it| it.name);
+        let all: Vec<String> = come.chain(leave.map(|it| it.name)).collect();
+        let is_of_move = |name: &&String| all.iter().any(|other| folded(other) == folded(name));
+        match names.iter().find(is_of_move) {
+            Some(name) => Err(ArrayError::VolumeExists(name.clone()).into()),
             None => Ok(()),
         }
     }
@@ -145,7 +168,7 @@ impl Member {
         match self.settings.departing(volume) {
             Some(Ok(departure)) => {
                 self.check_decided(&name, &departure.group, departure.to)?;
-                let to = self.member_name(departure.to);
+                let to = self.name_in_move(departure.to, &departure.to_name);
                 Err(MoveError::Leaving { name, to }.into())
             }
             // It may be another member's.

@@ -3,10 +3,12 @@
 mod access;
 mod cancelling;
 mod configuration;
+pub(crate) mod connections;
 mod destinations;
 mod disks;
 mod error;
 mod first;
+mod floating;
 mod half_made;
 pub(crate) mod in_group;
 mod jobs;
@@ -20,6 +22,8 @@ mod one_host;
 pub(crate) mod places;
 mod registrations;
 mod schedules;
+mod set_error;
+mod sets;
 mod snapshots;
 mod volumes;
 pub(crate) mod watch;
@@ -48,6 +52,8 @@ pub(crate) use memory::CacheLimit;
 pub use move_error::MoveError;
 use moving::Moving;
 use places::Places;
+pub use set_error::SetError;
+use sets::Sets;
 
 /// How long the end waits for a run of a schedule.
 const RUN_GRACE: Duration = Duration::from_secs(5);
@@ -84,6 +90,8 @@ pub struct Member {
     membership: Rc<InGroup>,
     /// Volumes that move to another member, or come from one.
     moving: Moving,
+    /// Snapshots of one moment that are taken with other members.
+    sets: Sets,
     events: EventLog,
     /// The array as it was when its changes were told last; `None` before the first look.
     looked: RefCell<Option<Look>>,
@@ -141,6 +149,7 @@ impl Member {
             is_stopping,
             membership,
             moving: Moving::default(),
+            sets: Sets::default(),
             events,
             looked,
         }
@@ -176,6 +185,7 @@ impl Member {
             Request::Group(request) => self.group(request).await,
             Request::Configuration(request) => self.configuration(request).await,
             Request::Move(request) => self.moves(request).await,
+            Request::Set(request) => self.snapshot_set(request).await,
             Request::Connections => Ok(Answer::Connections(self.serving.connections().await)),
             Request::Figures => {
                 let figures = self.serving.figures(self.disk_figures()).await;

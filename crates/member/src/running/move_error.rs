@@ -47,6 +47,23 @@ pub enum MoveError {
         /// Which of the two members.
         member: String,
     },
+    /// Its hosts would not all be let in there.
+    #[error(
+        "'{name}' cannot move into the pool '{pool}': hosts have {has} connections to it, and of the {limit} that the pool \
+         takes {left} are free: have hosts log out there, or raise its limit ('drystone pool set {pool} --connections N')"
+    )]
+    PoolFull {
+        /// The volume.
+        name: String,
+        /// The pool of the destination.
+        pool: String,
+        /// How many it takes.
+        limit: u32,
+        /// How many of those are free.
+        left: u64,
+        /// How many hosts have to the volume.
+        has: u64,
+    },
     /// Who may use it would not be the same there.
     #[error(
         "'{0}' cannot move, as it has no access list, and the two members are not started with one rule for such volumes that \
@@ -163,6 +180,17 @@ pub enum MoveError {
         /// Who has the name.
         member: String,
     },
+    /// An operator wants to keep it, and another member has that very volume.
+    #[error(
+        "'{name}' cannot be kept, as the member '{member}' has told that it has that volume, by its serial number: look there, \
+         and discard this part if it is there; if that member is gone for good, remove it from the group first"
+    )]
+    HasItNow {
+        /// The volume.
+        name: String,
+        /// Who has it.
+        member: String,
+    },
     /// The snapshots of the move take up what is free.
     #[error(
         "'{name}' stays where it is, as what hosts write over while it moves would fill the array, which has {free_bytes} bytes \
@@ -188,6 +216,12 @@ pub enum MoveError {
         /// How many may.
         max: usize,
     },
+    /// The member has left its group, or is another one there, while it took over a volume.
+    #[error(
+        "'{0}' is not served, as this member has left its group, or is another member of it, since it took the name of \
+         that volume: ask again"
+    )]
+    SeatChanged(String),
     /// The group decides about the move, so nobody else does.
     #[error(
         "the group decides where '{0}' is, and that goes on by itself: wait until its store and the other member answer"
@@ -241,8 +275,8 @@ pub enum MoveError {
     NotFromMember(String),
     /// It is this member's, and not on its disks.
     #[error(
-        "'{0}' was given to this member, and its copy is not on the array: connect all disks that the array had, the source \
-         keeps what it has until then"
+        "'{0}' was given to this member, and its copy is not on the array: connect all disks that the array had, or \
+         discard this part; the source keeps what it has until then"
     )]
     ArrivalMissing(String),
     /// A later version has stored it.

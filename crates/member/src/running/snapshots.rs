@@ -14,6 +14,7 @@ use crate::request::SnapshotRequest;
 
 impl Member {
     pub(super) async fn snapshot(&self, request: SnapshotRequest) -> Result<Answer, RequestError> {
+        self.check_snapshot_decided(&request)?;
         let array = &self.array;
         match request {
             SnapshotRequest::List { volume } => {
@@ -53,6 +54,8 @@ impl Member {
         };
         let _turn = self.turn.take().await;
         self.check_staying(request.volumes())?;
+        // It may have begun while the turn was waited for.
+        self.check_snapshot_decided(&request)?;
         let changed = self.change_snapshot(request).await;
         self.serving.settle().await;
         changed
@@ -66,10 +69,14 @@ impl Member {
         name: Option<&str>,
     ) -> Result<Vec<SnapshotInfo>, RequestError> {
         self.check_sanitized(volumes)?;
+        if let Some(name) = name {
+            volumes.iter().try_for_each(|volume| self.check_decided_name(volume, name))?;
+        }
         let set: Vec<_> = volumes.iter().map(|volume| (volume.as_str(), name)).collect();
         let taken = self.array.snapshot(&set).await?;
-        // A host may have begun one meanwhile.
-        if let Err(refusal) = self.check_sanitized(volumes) {
+        // A host may have begun one meanwhile, and a name that the array has chosen may be that of a set.
+        let checked = self.check_sanitized(volumes).and_then(|()| self.check_names_decided(&taken));
+        if let Err(refusal) = checked {
             for SnapshotInfo { volume, name, .. } in &taken {
                 let deleted = self.array.delete_snapshot(volume, name).await;
                 if let Err(source) = deleted {
@@ -83,7 +90,7 @@ impl Member {
         Ok(taken)
     }
 
-    fn check_sanitized(&self, volumes: &[String]) -> Result<(), RequestError> {
+    pub(super) fn check_sanitized(&self, volumes: &[String]) -> Result<(), RequestError> {
         for name in volumes {
             // One that is not there is refused by the array.
             let Ok(info) = self.find(name) else { continue };
@@ -175,7 +182,10 @@ impl Member {
         let mut all = Vec::new();
         for volume in volumes.iter().filter(|volume| volume.state != VolumeState::Deleted) {
             let infos = snapshots.remove(&volume.id).unwrap_or_default();
-            all.extend(infos.into_iter().map(|info| self.shown_snapshot(volume.id, info)));
+            let is_decided =
+                |info: &SnapshotInfo| self.settings.undecided_of(volume.id, &info.name).is_none();
+            let infos = infos.into_iter().filter(is_decided);
+            all.extend(infos.map(|info| self.shown_snapshot(volume.id, info)));
         }
         Ok(all)
     }
@@ -225,7 +235,7 @@ impl Member {
     }
 
     /// A snapshot of the volume of this number.
-    fn shown_snapshot(&self, volume: u32, info: SnapshotInfo) -> Snapshot {
+    pub(super) fn shown_snapshot(&self, volume: u32, info: SnapshotInfo) -> Snapshot {
         let iqn = self.serving.names().snapshot((volume, &info.volume), &info.name);
         Snapshot { iqn: info.online.then_some(iqn), info, space: None }
     }

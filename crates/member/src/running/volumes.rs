@@ -42,6 +42,7 @@ impl Member {
         let _claim = self.claim_for(&request).await?;
         let _turn = self.turn.take().await;
         self.check_staying(request.volumes())?;
+        self.check_volume_decided(&request)?;
         let changed = self.change_volume(request).await;
         self.serving.settle().await;
         match changed? {
@@ -260,6 +261,7 @@ impl Member {
     }
 
     fn shown_with(&self, mut info: VolumeInfo, of_hosts: &OfHosts) -> Volume {
+        info.snapshots = info.snapshots.saturating_sub(self.snapshots_of_move(&info));
         let iqn = self.serving.iqn_of_volume(&info);
         let sessions = of_hosts.sessions.get(&iqn).copied().unwrap_or(0);
         let is_half_made = self.settings.is_half_made(info.id);

@@ -18,6 +18,7 @@ mod of_group;
 mod opened;
 mod room;
 mod saving;
+mod sets;
 mod showing;
 mod thread;
 mod units;

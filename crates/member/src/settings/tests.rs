@@ -10,6 +10,9 @@ use std::fs;
 use std::path::Path;
 
 use group::access::Entry;
+use group::membership::SetId;
+use group::record::Setting;
+use group::settings::SetIntent;
 use iscsi::chap::Credentials;
 use target::{Record, UnitStore};
 
@@ -25,9 +28,27 @@ impl MemberSettings {
         self.turn.take().await
     }
 
+    /// They cannot be read from now on, as after a start: nothing is known of them. For who has the turn.
+    pub(crate) async fn fail_unread(&self) {
+        self.state.replace(Arc::default());
+        self.fail().await;
+    }
+
     /// They cannot be read from now on. For who has the turn.
     pub(crate) async fn fail(&self) {
         self.leave(Kept::Broken("as the test wants it".to_owned())).await;
+    }
+
+    /// What is stored of a set does not read from now on, as a later version wrote it, until it is changed.
+    pub(crate) fn misread_set(&self, id: &SetId) {
+        let later = SetIntent::decode(br#"{"version":2,"value":{}}"#);
+        assert!(later.is_err(), "it is of a later version");
+        Arc::make_mut(&mut self.state.borrow_mut()).sets.insert(id.clone(), later);
+    }
+
+    /// It reads again.
+    pub(crate) async fn read_again(&self) {
+        self.refresh().await.expect("it reads");
     }
 
     /// Whether a record of a unit waits to be saved.

@@ -22,7 +22,24 @@ impl Listener {
     /// Binds and listens. Port 0 takes a free one; an IPv6 address is for IPv6 alone, so that both
     /// families can use the same port.
     pub fn bind(address: SocketAddr, backlog: u16) -> io::Result<Listener> {
+        Self::bound(options::socket(&address)?, address, backlog)
+    }
+
+    /// The same at an address that this host need not have yet, and may lose and have again: connections come while it
+    /// has it. Other sockets of the same user may be bound so to the same address and port, of whom one gets each
+    /// connection.
+    pub fn bind_floating(address: SocketAddr, backlog: u16) -> io::Result<Listener> {
         let fd = options::socket(&address)?;
+        let (level, freebind) = match address {
+            SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_FREEBIND),
+            SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_FREEBIND),
+        };
+        options::set_number(&fd, level, freebind, 1)?;
+        options::set_number(&fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+        Self::bound(fd, address, backlog)
+    }
+
+    fn bound(fd: OwnedFd, address: SocketAddr, backlog: u16) -> io::Result<Listener> {
         options::set_number(&fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
         if address.is_ipv6() {
             options::set_number(&fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;

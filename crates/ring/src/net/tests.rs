@@ -326,6 +326,32 @@ fn both_families_bind_the_same_port_and_options_apply() {
 }
 
 #[test]
+fn an_address_that_floats_is_listened_at_before_it_is_there() {
+    run(async {
+        // TEST-NET-1 (RFC 5737) and the prefix of documentation (RFC 3849) are addresses of no host.
+        for nowhere in ["192.0.2.1:0", "[2001:db8::1]:0"] {
+            let nowhere: SocketAddr = nowhere.parse().unwrap();
+            let error = Listener::bind(nowhere, 1).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AddrNotAvailable);
+            let floating = Listener::bind_floating(nowhere, 1).unwrap();
+            assert_eq!(floating.local_addr().unwrap().ip(), nowhere.ip());
+        }
+        // Two that float share what comes, and one that does not has its port for itself.
+        let one = Listener::bind_floating(LOCAL, 1).unwrap();
+        let address = one.local_addr().unwrap();
+        let other = Listener::bind_floating(address, 1).unwrap();
+        let peer = TcpStream::connect(address).unwrap();
+        let came = crate::wait::first(one.accept(), other.accept()).await;
+        let (stream, from) = match came {
+            crate::wait::Either::Left(came) | crate::wait::Either::Right(came) => came.unwrap(),
+        };
+        assert_eq!((from, stream.local_addr().unwrap()), (peer.local_addr().unwrap(), address));
+        let error = Listener::bind(address, 1).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    });
+}
+
+#[test]
 fn accepts_many_and_closes_what_nobody_took() {
     run(async {
         let (listener, address) = listen();

@@ -40,10 +40,14 @@ fn an_idle_core_costs_nothing() {
             let _ = listener.accept().await;
         });
         sleep(Duration::from_millis(5)).await;
-        let before = thread_cpu();
-        sleep(Duration::from_millis(300)).await;
-        let used = thread_cpu() - before;
-        assert!(used < Duration::from_millis(2), "300 ms idle took {used:?}");
+        // What a busy machine costs is charged to whoever it interrupts. A core that works all the time does so each time.
+        let mut least = Duration::MAX;
+        for _ in 0..10 {
+            let before = thread_cpu();
+            sleep(Duration::from_millis(100)).await;
+            least = least.min(thread_cpu() - before);
+        }
+        assert!(least < Duration::from_millis(1), "100 ms idle took {least:?}");
     });
 }
 

@@ -159,6 +159,8 @@ pub enum RefusalKind {
     InUse,
     /// There is no such target.
     NoTarget,
+    /// Hosts have as many connections as they [may have](crate::Targets::set_connections_max).
+    Full,
     /// It asked for something that cannot be, or the server cannot take it now.
     Other,
 }

@@ -1,5 +1,6 @@
 //! Text requests: SendTargets, and what may still be declared (RFC 7143 §11.10, appendix C).
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use iscsi::discovery::{Portal, SendTargets, TextEnv, TextStep, write_record};
@@ -7,6 +8,7 @@ use iscsi::pdu::{BHS_LEN_BYTES, Bhs, TextRequest, TextResponse};
 use iscsi::text::TextWriter;
 
 use crate::access::{Proved, Rules};
+use crate::elsewhere;
 use crate::session::Connection;
 use crate::shared::Shared;
 use crate::targets::Found;
@@ -26,6 +28,16 @@ fn is_shown(conn: &Connection, rules: &Rules) -> bool {
 /// What this server has by the name of one that others have is not theirs, whether it is served now or not.
 fn is_unknown_here(shared: &Shared, name: &str) -> bool {
     matches!(shared.targets.find(name), Found::Unknown)
+}
+
+/// Where a host that is here finds what is served here. At a floating portal it is told of those alone that lead it here
+/// from there.
+fn own_portals(conn: &Connection) -> Vec<SocketAddr> {
+    let shared = &conn.session.shared;
+    match shared.floating.own_at(conn.local) {
+        Some(own) => elsewhere::leading_there(&own, conn.local.ip(), &[]).collect(),
+        None => shared.announced_portals(conn.local),
+    }
 }
 
 /// What one connection may learn.
@@ -50,10 +62,11 @@ impl TextEnv for Env<'_> {
             },
             _ => shared.targets.served(),
         };
-        let addresses = shared.announced_portals(conn.local);
         let portal = |address| Portal { address, group_tag: shared.port_group() };
-        let portals: Vec<_> = addresses.into_iter().map(portal).collect();
-        for target in targets {
+        let portals: Vec<_> = own_portals(conn).into_iter().map(portal).collect();
+        // Without a portal the host would take the one that it is at for that of the target.
+        let is_anywhere = !portals.is_empty();
+        for target in targets.into_iter().filter(|_| is_anywhere) {
             if is_shown(conn, &target.rules()) {
                 write_record(&target.name, &portals, out);
             }

@@ -1,5 +1,6 @@
 //! What a login asks of the target: who is served, where, and which session a connection joins.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 
 use iscsi::chap::{AuthPolicy, ChallengeKey};
@@ -9,7 +10,7 @@ use iscsi::text::IscsiName;
 
 use crate::access::{Rules, discovery};
 use crate::datamover::Ends;
-use crate::elsewhere::Way;
+use crate::elsewhere::{self, Way};
 use crate::mutants::{self, Mutant};
 use crate::registry::SessionKey;
 use crate::shared::Shared;
@@ -93,6 +94,11 @@ impl LoginEnv for Env<'_> {
             Found::Offline => return TargetLookup::Offline,
             Found::Unknown => return self.find_elsewhere(name),
         };
+        if let Some(own) = self.shared.floating.own_at(self.ends.local)
+            && !mutants::is(Mutant::StayAfloat)
+        {
+            return from_floating(&own, self.ends);
+        }
         let elsewhere = self.shared.redirect.as_ref();
         if let Some(elsewhere) = elsewhere.and_then(|rule| rule.elsewhere(self.ends.local)) {
             return TargetLookup::Moved {
@@ -166,6 +172,15 @@ impl LoginEnv for Env<'_> {
             true => Box::leak(Box::new(ChallengeKey::new(&mut random))),
             false => &KEY,
         }
+    }
+}
+
+/// No session stays at a portal that another server has next: a target that is served here is at those portals that are
+/// this server's alone.
+fn from_floating(own: &[SocketAddr], ends: Ends) -> TargetLookup {
+    match elsewhere::best(own, ends.local.ip(), &[]) {
+        Some(portal) => TargetLookup::Moved { address: portal.to_string(), is_temporary: true },
+        None => TargetLookup::Offline,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The place of a connection: a new session, the successor of one that ends, or one more connection
 //! of a session, which may live on another core (RFC 7143 §6.3.1 to §6.3.6).
 
+use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,8 +20,9 @@ use crate::doors;
 use crate::ffp;
 use crate::mutants::{self, Mutant};
 use crate::quiet::{LOGIN, SESSION, quietly};
-use crate::registry::{Claim, Entry, Residence, SessionKey, Turn};
+use crate::registry::{Claim, Entry, Full, Residence, SessionKey, Turn};
 use crate::session::{self, Connection, Ending, Session};
+use crate::share;
 use crate::shared::Shared;
 use crate::targets::{Found, Target};
 
@@ -72,7 +74,8 @@ async fn begin_session(
     mut accepted: Accepted,
 ) {
     let Found::Served(target) = shared.targets.find(&key.target) else { return };
-    if let Err(why) = reserve(shared, &stream, key, &target, &mut accepted).await {
+    if let Err(why) = reserve(shared, &stream, (key, ends.peer.ip()), &target, &mut accepted).await
+    {
         return refuse(shared, &stream, ends, accepted, &why).await;
     }
     let tsih = accepted.outcome.tsih;
@@ -135,6 +138,19 @@ enum NoPlace {
     NotAdmitted,
     #[error("the session of its name and port is another CHAP user's")]
     OtherUser,
+    #[error("hosts have as many connections as they may have")]
+    Full,
+    #[error("there are as many connections from its address as one address may have")]
+    FullOfOne,
+}
+
+impl From<Full> for NoPlace {
+    fn from(full: Full) -> Self {
+        match full {
+            Full::All => Self::Full,
+            Full::OfOne => Self::FullOfOne,
+        }
+    }
 }
 
 impl NoPlace {
@@ -142,6 +158,7 @@ impl NoPlace {
     const fn status(&self) -> LoginStatus {
         match self {
             Self::InUse(_) | Self::NotAdmitted => LoginStatus::AUTHORIZATION_FAILURE,
+            Self::Full | Self::FullOfOne => LoginStatus::OUT_OF_RESOURCES,
             // The session may be of a host that is lost and was given another user since: it ends in time.
             Self::TsihTaken
             | Self::Replaced
@@ -156,6 +173,7 @@ impl NoPlace {
         match self {
             Self::InUse(_) => RefusalKind::InUse,
             Self::NotAdmitted | Self::OtherUser => RefusalKind::NotAuthorized,
+            Self::Full | Self::FullOfOne => RefusalKind::Full,
             Self::TsihTaken | Self::Replaced | Self::Gone | Self::Hangs | Self::NotNow => {
                 RefusalKind::Other
             }
@@ -167,6 +185,11 @@ impl NoPlace {
 async fn refuse(shared: &Shared, stream: &Stream, ends: Ends, accepted: Accepted, why: &NoPlace) {
     let outcome = &accepted.outcome;
     quietly!(LOGIN, warn, "{} cannot log in: {why}", describe(outcome, ends.peer));
+    let is_of_one = matches!(why, NoPlace::FullOfOne);
+    if let (RefusalKind::Full, Some(target)) = (why.kind(), &outcome.target_name) {
+        let pair = (outcome.initiator_name.as_str(), target.as_str());
+        shared.crowded.note(pair, ends.peer, is_of_one);
+    }
     let claim = LoginClaim {
         initiator: Some(outcome.initiator_name.clone()),
         target: outcome.target_name.clone(),
@@ -191,7 +214,7 @@ async fn refuse(shared: &Shared, stream: &Stream, ends: Ends, accepted: Accepted
 async fn reserve(
     shared: &Arc<Shared>,
     stream: &Stream,
-    key: &SessionKey,
+    (key, peer): (&SessionKey, IpAddr),
     target: &Target,
     accepted: &mut Accepted,
 ) -> Result<(), NoPlace> {
@@ -201,6 +224,7 @@ async fn reserve(
         core: ring::core_id(),
         params: outcome.session,
         cids: vec![outcome.cid],
+        peer: share::network(peer),
         user: outcome.chap_user().map(Arc::from),
         is_ending: false,
     };
@@ -211,6 +235,7 @@ async fn reserve(
         Claim::InUse(other) => return Err(NoPlace::InUse(other)),
         Claim::NotNow => return Err(NoPlace::NotNow),
         Claim::OtherUser => return Err(NoPlace::OtherUser),
+        Claim::Full(full) => return Err(full.into()),
         Claim::Waits(wait, old) => (wait, old),
     };
     quietly!(SESSION, info, "{} is reinstated: its session before ends", key.initiator);
@@ -313,6 +338,13 @@ async fn join(stream: Stream, ends: Ends, mut accepted: Accepted) {
             session.end(&Ending::NotAdmitted);
         }
         return refuse(&shared, &stream, ends, accepted, &NoPlace::NotAdmitted).await;
+    }
+    // The one before, of the same number, has left its place to it.
+    let (number, is_in_place) = ((session.tsih, accepted.outcome.cid), old.is_some());
+    let key = session.key();
+    let taken = key.map(|key| shared.registry.add_connection(&key, number, is_in_place));
+    if let Some(Err(full)) = taken {
+        return refuse(&shared, &stream, ends, accepted, &full.into()).await;
     }
     begin(session, stream, ends, accepted).await;
 }

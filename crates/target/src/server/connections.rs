@@ -10,6 +10,7 @@ use iscsi::pdu::Isid;
 
 use super::Targets;
 use crate::cores::on_cores;
+use crate::crowded::CrowdedOut;
 use crate::figures::UnitFigures;
 use crate::session::{Connection, sessions};
 
@@ -81,6 +82,39 @@ impl ConnectionInfo {
 }
 
 impl Targets {
+    /// Hosts may have so many connections to targets from now on; at first there is no such limit. A login that would be one
+    /// more is answered that the server is out of resources (RFC 7143 §11.13.5, 0302h), before anything is kept for it;
+    /// one that comes back to a session, or in the place of a connection, is let in. Those that are there stay. Each
+    /// refusal is [told](Self::take_crowded_out) to who asks.
+    pub fn set_connections_max(&self, max: usize) {
+        self.0.registry.set_connections_max(max);
+    }
+
+    /// Of those, one address may have so many from now on, or one network of 64 bits of IPv6; at first there is no such limit.
+    /// A login that would be one more is refused as where all are taken, and told of as well.
+    pub fn set_connections_of_one_max(&self, max: usize) {
+        self.0.registry.set_connections_of_one_max(max);
+    }
+
+    /// How many of those are taken: by connections of hosts that are logged in to targets, without those of discovery
+    /// sessions. A session that has none, and has not ended yet as a disk still works for it, counts as one. Asks no core.
+    #[must_use]
+    pub fn connections_taken(&self) -> usize {
+        self.0.registry.connections()
+    }
+
+    /// How many of them are of the target of this name. Asks no core.
+    #[must_use]
+    pub fn connections_taken_of(&self, target: &str) -> usize {
+        self.0.registry.connections_of(&target.to_ascii_lowercase())
+    }
+
+    /// The logins that were refused as all were taken, since the last question.
+    #[must_use]
+    pub fn take_crowded_out(&self) -> Vec<CrowdedOut> {
+        self.0.crowded.take()
+    }
+
     /// All connections of hosts that are logged in, by target and host; without those of discovery sessions,
     /// which see no data. Each core is asked: must run on a core of the server.
     pub async fn connections(&self) -> Vec<ConnectionInfo> {

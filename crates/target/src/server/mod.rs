@@ -19,9 +19,11 @@ use thiserror::Error;
 use crate::access::Rules;
 use crate::audit::Feed;
 use crate::config::Config;
+use crate::crowded::Crowded;
 use crate::doors::Doors;
 use crate::elsewhere::ServedElsewhere;
 use crate::figures::CountedAddresses;
+use crate::floating::Floating;
 use crate::registry::Registry;
 use crate::shared::Shared;
 use crate::targets::{Table, TargetError};
@@ -106,9 +108,11 @@ impl Server {
             congestion: config.congestion,
             redirect: config.redirect,
             portals: OnceLock::new(),
+            floating: Floating::default(),
             counted_addresses: CountedAddresses::default(),
             cores: OnceLock::new(),
             registry: Registry::default(),
+            crowded: Crowded::default(),
             copies: Arc::default(),
             loads: (0..count).map(|_| AtomicUsize::new(0)).collect(),
             doors: Doors::new(config.limits.clone()),

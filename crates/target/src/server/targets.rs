@@ -17,6 +17,8 @@ use scsi::referrals::ReferralMap;
 use crate::access::{Access, Rules};
 use crate::config::TargetSpec;
 use crate::elsewhere::RemoteTarget;
+use crate::floating::{FloatingListener, FloatingPortal};
+use crate::portal;
 use crate::shared::Shared;
 use crate::stopping;
 use crate::store::Record;
@@ -195,6 +197,32 @@ impl Targets {
     /// servers which believe a target to be with each other do not send it round.
     pub fn set_elsewhere(&self, targets: BTreeMap<String, RemoteTarget>) {
         self.0.elsewhere.set(targets);
+    }
+
+    /// A portal that this server and others of its group have by turns; `None` for none. A host that logs in there to a
+    /// target that is served here is sent to one of the server's own portals for now (0101h), as it is to those of
+    /// others, and discovery there tells of those. So it is at whichever of its portals that address is reached.
+    pub fn set_floating(&self, portal: Option<FloatingPortal>) {
+        self.0.floating.set(portal);
+    }
+
+    /// Listens at such an address, which this host need not have now, for as long as the value is there; `None` where
+    /// a portal of the server takes what comes there. Must run on a core of the server.
+    ///
+    /// # Errors
+    /// The address or the port cannot be had.
+    pub fn listen_floating(&self, address: SocketAddr) -> io::Result<Option<FloatingListener>> {
+        let covers = |portal: &SocketAddr| {
+            portal.ip().is_unspecified()
+                && portal.is_ipv4() == address.is_ipv4()
+                && portal.port() == address.port()
+        };
+        if self.portals().iter().any(covers) {
+            return Ok(None);
+        }
+        let listener = FloatingListener::default();
+        portal::open_floating(&self.0, address, listener.ended())?;
+        Ok(Some(listener))
     }
 
     async fn take(&self, iqn: &str, offline: bool, grace: Duration) -> Result<(), TargetError> {

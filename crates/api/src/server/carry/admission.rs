@@ -18,10 +18,12 @@ use crate::server::callers::Seat;
 use crate::server::held::UntilRevoked;
 use crate::server::idempotency::Repeated;
 use crate::server::peer::Peer;
+use crate::server::sets::words;
 use crate::server::transit::{ARRIVE_PATH, MOVE_PATH, PREPARE_PATH};
 
 /// What a member asks for itself that is in the audit log.
-const NOTED: [&str; 3] = [ARRIVE_PATH, MOVE_PATH, PREPARE_PATH];
+const NOTED: [&str; 5] =
+    [ARRIVE_PATH, MOVE_PATH, PREPARE_PATH, words::PREPARE_PATH, words::TAKE_PATH];
 
 /// The member that asks, and the SHA-256 of the certificate that it has shown.
 struct Sender {
@@ -102,7 +104,7 @@ async fn run_unnoted(app: &App, caller: Caller, mut request: Request, next: Next
     let response = next.run(request).await;
     if response.status() == StatusCode::FORBIDDEN {
         let reason = Code::Forbidden.word().to_owned();
-        let sentence = "this move is not one from that member".to_owned();
+        let sentence = "this is not what that member drives".to_owned();
         app.logs.audit.refused(Refused { who, from, operation, reason, sentence });
     }
     response

@@ -26,7 +26,7 @@ pub(super) async fn deaf(request: Request, next: Next) -> Response {
         _ => false,
     };
     // Whoever names this member means what it has.
-    let is_here = whose == Whose::Here || request.headers().contains_key(MEMBER);
+    let is_here = whose.is_of_asked() || request.headers().contains_key(MEMBER);
     let mut response = next.run(request).await;
     if is_here {
         return response;

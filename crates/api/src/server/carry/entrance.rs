@@ -74,7 +74,7 @@ async fn answer(app: &Arc<App>, entrance: &Entrance, mut closing: watch::Receive
         () = has_ended(&mut closing) => return,
     };
     tracing::info!("other members are answered at {}", entrance.address);
-    let door = Door::Tls(vec![listener], acceptor, Box::new(|| {}));
+    let door = Door::of_all(listener, acceptor);
     let callers = Callers::new(CONNECTIONS_MAX, CONNECTIONS_OF_PLACE_MAX);
     connections::serve(door, routes::carried_router(app.clone()), callers, closing).await;
 }

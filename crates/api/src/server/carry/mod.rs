@@ -28,6 +28,7 @@ mod fetch;
 mod gather;
 mod lines;
 mod looking;
+mod naming;
 mod own_line;
 mod placing;
 mod send;

@@ -6,11 +6,10 @@ use std::sync::{Arc, OnceLock};
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequestParts, MatchedPath, Path, Query, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, Uri};
+use axum::http::{HeaderValue, Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
-use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use group::membership::{ListedVolume, MembershipError, Roll};
 use group::ownership::MemberId;
@@ -19,6 +18,7 @@ use serde::Deserialize;
 
 use super::gather::{Meant, may_answer};
 use super::looking::{Look, look};
+use super::naming::{check_alone, check_at_group, member_in};
 use super::whereabouts::{Kind, Named};
 use super::whose::{Whose, whose};
 use super::{doubt, placing, send};
@@ -80,6 +80,9 @@ pub(in crate::server) async fn carry(
     request: Request,
     next: Next,
 ) -> Response {
+    if let Err(problem) = check_at_group(&request) {
+        return problem.into_response();
+    }
     let caller = request.extensions().get::<Caller>().cloned();
     let (Some(now), Some(caller)) = (app.roll.now(), caller) else {
         return match check_alone(request.headers()) {
@@ -114,31 +117,6 @@ fn signed(mut response: Response, now: &RollNow, on: MemberId) -> Response {
         response.headers_mut().entry(MEMBER).or_insert(name);
     }
     response
-}
-
-/// Refuses to send something on where no other member is known.
-fn check_alone(headers: &HeaderMap) -> Result<(), Problem> {
-    match member_in(headers)? {
-        None | Some(HERE) => Ok(()),
-        Some(name) => {
-            let sentence = format!(
-                "member '{name}' cannot be asked from here: this member is in no group, or has heard nothing of its \
-                 group since it was started"
-            );
-            Err(Problem::new(Code::NoGroup, sentence))
-        }
-    }
-}
-
-/// Which member a request names.
-fn member_in(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
-    let mut all = headers.get_all(MEMBER).iter();
-    let Some(first) = all.next() else { return Ok(None) };
-    let name = first.to_str().ok().map(str::trim).filter(|name| !name.is_empty());
-    name.filter(|_| all.next().is_none()).map(Some).ok_or_else(|| {
-        let sentence = "Drystone-Member does not read: send the name of one member";
-        Problem::new(Code::BadRequest, sentence)
-    })
 }
 
 impl<'a> Asked<'a> {
@@ -262,7 +240,7 @@ impl Asked<'_> {
         // Of a snapshot the path names the volume and the snapshot.
         let named = path.get("volume").or_else(|| path.get("name"));
         match (whose, named) {
-            (Whose::Here, _) => Ok(None),
+            (Whose::Here | Whose::Followed | Whose::Group, _) => Ok(None),
             (Whose::Merged, _) => {
                 self.mean_all(parts);
                 Ok(None)
@@ -281,7 +259,7 @@ impl Asked<'_> {
                 let on = self.of(Kind::Schedule, name).await?;
                 self.of_all(on, told).await
             }
-            (Whose::Volumes, _) => self.of_all(None, told).await,
+            (Whose::Volumes, _) => self.of_each(told, parts).await,
             (Whose::NewSchedule, _) => self.new_schedule(told).await,
             // What does not read is refused here.
             (_, None) => Ok(None),
@@ -333,19 +311,20 @@ impl Asked<'_> {
     /// The one member that has all volumes in the body, and is this one if one is given.
     async fn of_all(&self, on: Option<MemberId>, told: &Told) -> Result<Option<MemberId>, Problem> {
         let Some(volumes) = &told.volumes else { return Ok(on) };
-        let first = &volumes[..volumes.len().min(LOOKED_FOR_MAX)];
-        let looks: Vec<_> =
-            first.iter().map(|volume| self.look_for(Kind::Volume, volume)).collect();
-        let found = join_all(looks).await;
+        let found = self.members_of(volumes).await?;
+        self.one_of_all(on, volumes, &found)
+    }
+
+    /// The one member of these volumes, of which it was looked which has which.
+    fn one_of_all(
+        &self,
+        on: Option<MemberId>,
+        volumes: &[String],
+        found: &[Option<MemberId>],
+    ) -> Result<Option<MemberId>, Problem> {
         let mut by_member = BTreeMap::<MemberId, &str>::new();
-        for (volume, found) in first.iter().zip(found) {
-            if let Some(member) = found? {
-                by_member.entry(member).or_insert(volume);
-            }
-        }
-        // No request may have so many, but what it is refused with may be something else.
-        for volume in volumes.iter().skip(LOOKED_FOR_MAX) {
-            if let Some(member) = self.having(Kind::Volume, volume).first() {
+        for (volume, found) in volumes.iter().zip(found) {
+            if let Some(member) = found {
                 by_member.entry(*member).or_insert(volume);
             }
         }
@@ -377,7 +356,7 @@ impl Asked<'_> {
                     format!("'{volume}' is on '{}'", self.name(*member))
                 };
                 let all: Vec<String> = by_member.iter().map(named).collect();
-                let (what, all) = ("no snapshot of one moment can be taken of", all.join(", "));
+                let (what, all) = ("no schedule takes snapshots of", all.join(", "));
                 format!("{what} volumes of several members yet: {all}")
             }
             _ => return None,
@@ -594,5 +573,6 @@ fn names_changed(
     Named { made, gone }
 }
 
+mod spread;
 #[cfg(test)]
 mod tests;

@@ -3,15 +3,18 @@
 //!
 //! The rule: what is about a volume goes to the member that has it, and so do its snapshots, its access list and its
 //! schedules; what lists such things lists those of all members; all else is of the member that is asked, which changes
-//! what is set for the whole group by itself. `Drystone-Member` in a request comes before all that, and what another
+//! what is set for the whole group by itself ([`Group`]). `Drystone-Member` in a request comes before all that, and what another
 //! member has sent on is never sent on again: so no request goes in circles, whatever two members believe of each
 //! other.
+//!
+//! At the address of the group whoever is asked may be another member by the next request. So what changes one member
+//! ([`Here`]) and what is looked at or [`Followed`] by the numbers of one must name it there.
 
 use axum::http::Method;
 
 use Whose::{
-    ChangedSchedule, Here, Merged, NewSchedule, Placed, Schedule, SnapshotsAsked, Volume,
-    VolumeAndNew, Volumes,
+    ChangedSchedule, Followed, Group, Here, Merged, NewSchedule, Placed, Schedule, SnapshotsAsked,
+    Volume, VolumeAndNew, Volumes,
 };
 
 /// Whose a request is.
@@ -19,6 +22,10 @@ use Whose::{
 pub(super) enum Whose {
     /// Of the member that is asked.
     Here,
+    /// The same, which goes by numbers of its own: those of another member mean something else, or nothing.
+    Followed,
+    /// Of the whole group: the member that is asked changes it for all.
+    Group,
     /// A list of all members.
     Merged,
     /// A volume to be made: of the member with most room for it.
@@ -40,6 +47,16 @@ pub(super) enum Whose {
 }
 
 impl Whose {
+    /// Whether the member that is asked does it, if no other one is named.
+    pub(super) const fn is_of_asked(self) -> bool {
+        matches!(self, Here | Followed | Group)
+    }
+
+    /// Whether it is about one member, which is to be named where whoever is asked is the group.
+    pub(super) fn is_of_one(self, method: &Method) -> bool {
+        self == Followed || (self == Here && changes(method))
+    }
+
     /// Whether the body says something about it.
     pub(super) const fn is_told_by_body(self) -> bool {
         matches!(self, Placed | VolumeAndNew | Volumes | ChangedSchedule | NewSchedule)
@@ -49,33 +66,33 @@ impl Whose {
 /// Method, path as the router has it, and whose it is.
 const WHOSE: &[(&str, &str, Whose)] = &[
     ("GET", "/metrics", Here),
-    ("GET", "/v1/accounts", Here),
-    ("POST", "/v1/accounts", Here),
-    ("GET", "/v1/accounts/{name}", Here),
-    ("PATCH", "/v1/accounts/{name}", Here),
-    ("DELETE", "/v1/accounts/{name}", Here),
+    ("GET", "/v1/accounts", Group),
+    ("POST", "/v1/accounts", Group),
+    ("GET", "/v1/accounts/{name}", Group),
+    ("PATCH", "/v1/accounts/{name}", Group),
+    ("DELETE", "/v1/accounts/{name}", Group),
     ("GET", "/v1/array", Here),
     ("PATCH", "/v1/array", Here),
     ("POST", "/v1/array/check", Here),
     ("POST", "/v1/array/rebalance", Here),
     ("POST", "/v1/array/scrub", Here),
     ("GET", "/v1/audit", Here),
-    ("GET", "/v1/chap", Here),
-    ("POST", "/v1/chap", Here),
-    ("PUT", "/v1/chap-mutual", Here),
-    ("DELETE", "/v1/chap-mutual", Here),
-    ("GET", "/v1/chap/{user}", Here),
-    ("PUT", "/v1/chap/{user}", Here),
-    ("DELETE", "/v1/chap/{user}", Here),
+    ("GET", "/v1/chap", Group),
+    ("POST", "/v1/chap", Group),
+    ("PUT", "/v1/chap-mutual", Group),
+    ("DELETE", "/v1/chap-mutual", Group),
+    ("GET", "/v1/chap/{user}", Group),
+    ("PUT", "/v1/chap/{user}", Group),
+    ("DELETE", "/v1/chap/{user}", Group),
     ("GET", "/v1/configuration", Here),
     ("PATCH", "/v1/configuration", Here),
     ("GET", "/v1/connections", Merged),
-    ("GET", "/v1/destinations", Here),
-    ("POST", "/v1/destinations", Here),
-    ("GET", "/v1/destinations/{name}", Here),
-    ("PATCH", "/v1/destinations/{name}", Here),
-    ("DELETE", "/v1/destinations/{name}", Here),
-    ("POST", "/v1/destinations/{name}/test", Here),
+    ("GET", "/v1/destinations", Group),
+    ("POST", "/v1/destinations", Group),
+    ("GET", "/v1/destinations/{name}", Group),
+    ("PATCH", "/v1/destinations/{name}", Group),
+    ("DELETE", "/v1/destinations/{name}", Group),
+    ("POST", "/v1/destinations/{name}/test", Group),
     ("GET", "/v1/disks", Here),
     ("POST", "/v1/disks", Here),
     ("GET", "/v1/disks/{disk}", Here),
@@ -85,42 +102,47 @@ const WHOSE: &[(&str, &str, Whose)] = &[
     ("POST", "/v1/disks/{disk}/replace", Here),
     ("POST", "/v1/disks/{disk}/retire", Here),
     ("GET", "/v1/events", Here),
-    ("GET", "/v1/events/stream", Here),
+    ("GET", "/v1/events/stream", Followed),
     ("GET", "/v1/figures", Here),
     ("GET", "/v1/figures/stream", Here),
-    ("GET", "/v1/group", Here),
+    ("GET", "/v1/group", Group),
     ("POST", "/v1/group", Here),
-    ("PATCH", "/v1/group", Here),
-    ("DELETE", "/v1/group", Here),
+    ("PATCH", "/v1/group", Group),
+    ("DELETE", "/v1/group", Group),
+    ("PUT", "/v1/group/address", Group),
+    ("DELETE", "/v1/group/address", Group),
+    ("GET", "/v1/group/certificate", Group),
+    ("PUT", "/v1/group/connections", Group),
     ("POST", "/v1/group/join", Here),
     ("POST", "/v1/group/share", Here),
-    ("GET", "/v1/group/tokens", Here),
-    ("POST", "/v1/group/tokens", Here),
-    ("DELETE", "/v1/group/tokens/{id}", Here),
-    ("GET", "/v1/group/volumes", Here),
+    ("GET", "/v1/group/tokens", Group),
+    ("POST", "/v1/group/tokens", Group),
+    ("DELETE", "/v1/group/tokens/{id}", Group),
+    ("GET", "/v1/group/volumes", Group),
     ("GET", "/v1/interface", Here),
     ("GET", "/v1/jobs", Merged),
     ("GET", "/v1/jobs/stream", Here),
-    ("GET", "/v1/members", Here),
-    ("GET", "/v1/members/{name}", Here),
-    ("PATCH", "/v1/members/{name}", Here),
-    ("DELETE", "/v1/members/{name}", Here),
+    ("GET", "/v1/members", Group),
+    ("GET", "/v1/members/{name}", Group),
+    ("PATCH", "/v1/members/{name}", Group),
+    ("DELETE", "/v1/members/{name}", Group),
     ("GET", "/v1/openapi.json", Here),
-    ("GET", "/v1/policies", Here),
-    ("POST", "/v1/policies", Here),
-    ("GET", "/v1/policies/{name}", Here),
-    ("DELETE", "/v1/policies/{name}", Here),
-    ("POST", "/v1/policies/{name}/records", Here),
-    ("DELETE", "/v1/policies/{name}/records/{number}", Here),
-    ("GET", "/v1/pools", Here),
-    ("POST", "/v1/pools", Here),
-    ("GET", "/v1/pools/{name}", Here),
-    ("DELETE", "/v1/pools/{name}", Here),
-    ("POST", "/v1/pools/{name}/merge", Here),
+    ("GET", "/v1/policies", Group),
+    ("POST", "/v1/policies", Group),
+    ("GET", "/v1/policies/{name}", Group),
+    ("DELETE", "/v1/policies/{name}", Group),
+    ("POST", "/v1/policies/{name}/records", Group),
+    ("DELETE", "/v1/policies/{name}/records/{number}", Group),
+    ("GET", "/v1/pools", Group),
+    ("POST", "/v1/pools", Group),
+    ("GET", "/v1/pools/{name}", Group),
+    ("DELETE", "/v1/pools/{name}", Group),
+    ("PUT", "/v1/pools/{name}/connections", Group),
+    ("POST", "/v1/pools/{name}/merge", Group),
     ("GET", "/v1/runs", Here),
-    ("GET", "/v1/runs/{id}", Here),
+    ("GET", "/v1/runs/{id}", Followed),
     ("POST", "/v1/runs/{id}/cancel", Here),
-    ("GET", "/v1/runs/{id}/stream", Here),
+    ("GET", "/v1/runs/{id}/stream", Followed),
     ("GET", "/v1/schedules", Merged),
     ("POST", "/v1/schedules", NewSchedule),
     ("GET", "/v1/schedules/{name}", Schedule),
@@ -135,10 +157,10 @@ const WHOSE: &[(&str, &str, Whose)] = &[
     ("GET", "/v1/snapshots/{volume}/{name}/reservations", Volume),
     ("POST", "/v1/snapshots/{volume}/{name}/reservations/clear", Volume),
     ("POST", "/v1/snapshots/{volume}/{name}/rollback", Volume),
-    ("GET", "/v1/tokens", Here),
-    ("POST", "/v1/tokens", Here),
-    ("GET", "/v1/tokens/{name}", Here),
-    ("DELETE", "/v1/tokens/{name}", Here),
+    ("GET", "/v1/tokens", Group),
+    ("POST", "/v1/tokens", Group),
+    ("GET", "/v1/tokens/{name}", Group),
+    ("DELETE", "/v1/tokens/{name}", Group),
     ("GET", "/v1/transits", Merged),
     ("POST", "/v1/transits/{id}/settle", Here),
     ("GET", "/v1/volumes", Merged),
@@ -157,6 +179,11 @@ const WHOSE: &[(&str, &str, Whose)] = &[
     ("POST", "/v1/volumes/{name}/reservations/clear", Volume),
     ("POST", "/v1/volumes/{name}/undelete", Volume),
 ];
+
+/// Whether such a request changes anything.
+pub(super) fn changes(method: &Method) -> bool {
+    ![Method::GET, Method::HEAD].contains(method)
+}
 
 /// Whose it is, of what is in the table. HEAD is GET without a body.
 pub(super) fn stated(method: &Method, path: &str) -> Option<Whose> {
@@ -206,8 +233,29 @@ mod tests {
         for (method, path) in operations() {
             let word = path.split('/').nth(2).unwrap_or_default();
             let is_of_things = ["volumes", "snapshots", "schedules"].contains(&word);
-            assert_eq!(whose(&method, &path) != Here, is_of_things || is_merged(&path), "{path}");
+            let is_of_asked = whose(&method, &path).is_of_asked();
+            assert_eq!(!is_of_asked, is_of_things || is_merged(&path), "{path}");
         }
+    }
+
+    /// What is not said here to be of the group is refused without a name.
+    #[test]
+    fn what_changes_one_member_is_to_name_it_where_the_group_is_asked() {
+        let of_group =
+            ["accounts", "chap", "chap-mutual", "destinations", "policies", "tokens", "pools"];
+        let of_things = ["volumes", "snapshots", "schedules"];
+        for (method, path) in operations() {
+            let word = path.split('/').nth(2).unwrap_or_default();
+            let is_about_self = method == "POST"
+                && ["/v1/group", "/v1/group/join", "/v1/group/share"].contains(&&*path);
+            let is_of_group = ["group", "members"].contains(&word) && !is_about_self;
+            let is_free = of_group.contains(&word) || of_things.contains(&word) || is_of_group;
+            let followed = ["/v1/events/stream", "/v1/runs/{id}", "/v1/runs/{id}/stream"];
+            let is_followed = followed.contains(&&*path);
+            let is_of_one = is_followed || (method != Method::GET && !is_free);
+            assert_eq!(whose(&method, &path).is_of_one(&method), is_of_one, "{method} {path}");
+        }
+        assert!(!Here.is_of_one(&Method::HEAD) && Followed.is_of_one(&Method::HEAD));
     }
 
     fn is_merged(path: &str) -> bool {

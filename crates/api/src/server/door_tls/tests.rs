@@ -73,6 +73,16 @@ fn wrong(sha256: &str, door: Arc<ServerConfig>) -> CertificateError {
     }
 }
 
+/// A server that joins brings its ticket to members alone.
+#[test]
+fn what_proves_the_group_at_its_address_is_no_door() {
+    let authority = authority();
+    let group = GroupId::draw().unwrap();
+    let of_group = authority.issue_for_group(&group, IpAddr::from([192, 0, 2, 100])).unwrap();
+    let why = wrong(&authority.sha256(), door(&of_group, &authority));
+    assert!(matches!(why, CertificateError::NotValidForNameContext { .. }), "{why:?}");
+}
+
 /// An authority that is not as a group makes it, and what it signs.
 struct Crafted {
     issuer: Issuer<'static, KeyPair>,

@@ -262,24 +262,40 @@ impl Drive {
         tell_moved(&self.app, &self.leaving.id, name, &text);
         self.app.whereabouts.moved(name, self.leaving.to);
         let end = Instant::now() + ADOPTION_TIME;
-        loop {
+        let found = loop {
             let why = match self.there.look(Some(SourceSays::HandedOver)).await {
-                Ok(ArrivalStep::Adopted | ArrivalStep::Unknown) => break,
+                Ok(found @ (ArrivalStep::Adopted | ArrivalStep::Unknown)) => break found,
                 Ok(_) => "it has not heard yet that the group has given it the volume".to_owned(),
                 Err(error) => error.to_string(),
             };
             if Instant::now() >= end || self.app.check_not_ending().is_err() {
-                let sentence = format!(
-                    "volume '{name}' is member '{to}''s now, which has not said yet that it serves it: {why}; this \
-                     goes on by itself"
-                );
-                return Ended::Failed(Problem::new(Code::Unavailable, sentence));
+                return self.not_served(&format!("{why}; this goes on by itself"));
             }
             sleep(PAUSE).await;
-        }
+        };
         // The janitor asks for it again if it is too early.
-        drop(here::<Nothing>(&self.app, MoveRequest::Gone { id: self.id() }).await);
+        drop(here::<Nothing>(&self.app, MoveRequest::Gone { id: self.id(), found }).await);
+        if found == ArrivalStep::Unknown && self.is_left().await {
+            return self.not_served(
+                "it says that it has no such volume, so that what is here is kept: settle the move where it is undecided",
+            );
+        }
         Ended::Done(None)
+    }
+
+    /// Whether something is left here of a volume that was handed over: nobody has proved that it is there.
+    async fn is_left(&self) -> bool {
+        // While it is not known nobody is told that it is done.
+        self.says().await.map_or(true, |says| says == SourceSays::HandedOver)
+    }
+
+    /// The group has given the volume to the destination, and that is not known to serve it.
+    fn not_served(&self, why: &str) -> Ended {
+        let (name, to) = (&self.leaving.passport.name, &self.leaving.to_name);
+        let sentence = format!(
+            "volume '{name}' is member '{to}''s now, which has not said yet that it serves it: {why}"
+        );
+        Ended::Failed(Problem::new(Code::Unavailable, sentence))
     }
 
     /// The group has not given the volume away, and will not.
@@ -319,10 +335,15 @@ impl Drive {
         }
     }
 
+    /// How the move stands, as this member says it to the destination.
+    async fn says(&self) -> Result<SourceSays, Problem> {
+        let serial = Some(self.leaving.passport.serial.clone());
+        here(&self.app, MoveRequest::Says { id: self.id(), serial }).await
+    }
+
     /// Whether the volume was handed over, of a move that nobody drives any more.
     async fn was_handed_over(&self) -> Result<bool, Problem> {
-        let says: SourceSays = here(&self.app, MoveRequest::Says { id: self.id() }).await?;
-        match says {
+        match self.says().await? {
             SourceSays::HandedOver => Ok(true),
             SourceSays::GivenUp | SourceSays::Unknown => Ok(false),
             SourceSays::UnderWay => Err(not_decided()),
@@ -339,14 +360,17 @@ impl Drive {
         Ended::Failed(Problem { detail, ..why.clone() })
     }
 
-    /// Tells that the volume stays, the destination too. One that does not hear of it asks by itself.
+    /// Tells that the volume stays, the destination too. One that does not hear of it asks by itself. That it was given up
+    /// is said to it by the member alone: where the array has lost the volume meanwhile, what has come is all that there
+    /// is, and is not to go.
     async fn clean_up(&mut self, told: (&str, Severity)) {
         tell_given_up(&self.app, &self.leaving.id, &self.leaving.passport.name, told);
+        let says = self.says().await.ok();
         let there = &mut self.there;
         let telling = async {
             // What is not prepared first, then what is.
             if there.discard().await.is_ok() {
-                drop(there.look(Some(SourceSays::GivenUp)).await);
+                drop(there.look(says).await);
             }
         };
         drop(timeout(FAREWELL_TIME, telling).await);

@@ -83,10 +83,10 @@ async fn by_itself(app: Arc<App>, id: MoveId, work: impl Future<Output = ()> + S
 }
 
 /// A volume has come here as a whole: it is served here if it is this member's.
-async fn prepared(app: &Arc<App>, Arrival { id, from, .. }: &Arrival) {
-    let found = match adopt(app, id, None).await {
-        Ok(ArrivalStep::AskSource) => match remote::source_says(app, *from, id).await {
-            Ok(says) => adopt(app, id, Some(says)).await,
+async fn prepared(app: &Arc<App>, Arrival { id, from, serial, .. }: &Arrival) {
+    let found = match adopt(app, id, (None, None)).await {
+        Ok(ArrivalStep::AskSource) => match remote::source_says(app, *from, (id, serial)).await {
+            Ok(says) => adopt(app, id, (Some(says), None)).await,
             Err(error) => Err(error.into()),
         },
         found => found,
@@ -98,21 +98,21 @@ async fn prepared(app: &Arc<App>, Arrival { id, from, .. }: &Arrival) {
 
 /// A volume has left, or was about to.
 async fn departed(app: &Arc<App>, departure: &Departure) {
-    let Departure { id, name, to, stage, .. } = departure;
+    let Departure { id, name, to, serial, stage, .. } = departure;
     let to_name = name_of(app, *to);
     match stage {
         Stage::Gone => {
             tell_moved(app, id, name, &format!("volume '{name}' has moved to {to_name}"));
             app.whereabouts.moved(name, *to);
             // Anything else than these says nothing of who has it.
-            let looked = remote::look(app, *to, id).await;
-            if let Ok(ArrivalStep::Adopted | ArrivalStep::Unknown) = looked {
-                drop(here::<Nothing>(app, MoveRequest::Gone { id: id.clone() }).await);
+            let looked = remote::look(app, *to, (id, serial)).await;
+            if let Ok(found @ (ArrivalStep::Adopted | ArrivalStep::Unknown)) = looked {
+                drop(here::<Nothing>(app, MoveRequest::Gone { id: id.clone(), found }).await);
             }
         }
         Stage::Leaving => {
             let given_up = here::<Nothing>(app, MoveRequest::GiveUp { id: id.clone() }).await;
-            let says = here(app, MoveRequest::Says { id: id.clone() }).await;
+            let says = here(app, MoveRequest::Says { id: id.clone(), serial: None }).await;
             if let (Ok(Nothing), Ok(SourceSays::GivenUp)) = (given_up, says) {
                 let text = format!(
                     "volume '{name}' stays here, its move to {to_name} was given up: it was cut off before the group \
@@ -128,7 +128,7 @@ async fn departed(app: &Arc<App>, departure: &Departure) {
 async fn cut_off(app: &Arc<App>, id: &MoveId, Coming { from, name, .. }: &Coming) {
     let is_member = app.roll.now().is_none_or(|now| now.roll.members.contains_key(from));
     if is_member {
-        match remote::source_says(app, *from, id).await {
+        match remote::source_says(app, *from, (id, "")).await {
             Ok(SourceSays::UnderWay) => {
                 app.moves.hear(id);
                 return;

@@ -15,7 +15,8 @@
 //!    move is given up.
 //! 2. Before the store may have been asked for the hand-over, whatever fails ends in the volume staying. From then on
 //!    the driver asks until it is known.
-//! 3. What is left of a volume at its source goes only when the destination has said that it has adopted it.
+//! 3. What is left of a volume at its source goes only when the destination has said that it has it, when it was asked, or
+//!    that it has it no more, where the group shows that it has passed on.
 //! 4. What a source says of its move counts, and what another member says of it does not.
 
 mod driver;
@@ -39,6 +40,8 @@ use member::{ArrivalStep, MoveRequest, Request};
 pub(super) use driver::begin;
 pub(super) use janitor::look_after;
 pub(super) use known::{Begun, Moves};
+#[cfg(test)]
+pub(super) use remote::source_says;
 
 use super::app::App;
 use crate::problem::Problem;
@@ -51,14 +54,14 @@ async fn here<T: OfAnswer>(app: &App, request: MoveRequest) -> Result<T, Problem
 }
 
 /// Has this member look whose a volume is that has arrived here, and tells of it if it is its own now. `says` is what
-/// the source has answered before this.
+/// the source has answered before this, and where that asks, by which serial number hosts know the volume.
 pub(super) async fn adopt(
     app: &Arc<App>,
     id: &MoveId,
-    says: Option<SourceSays>,
+    (says, serial): (Option<SourceSays>, Option<String>),
 ) -> Result<ArrivalStep, Problem> {
     let arrival = arrival(app, id).await?;
-    let step = here(app, MoveRequest::Adopt { id: id.clone(), says }).await?;
+    let step = here(app, MoveRequest::Adopt { id: id.clone(), says, serial }).await?;
     if let Some(Arrival { name, from, .. }) = arrival {
         let from = name_of(app, from);
         match step {

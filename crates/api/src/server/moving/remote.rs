@@ -23,6 +23,8 @@ use crate::server::transit::{
 pub(super) struct Destination {
     line: OwnLine,
     id: MoveId,
+    /// The serial number of the volume.
+    serial: String,
     /// The name of the member.
     name: String,
 }
@@ -31,7 +33,8 @@ impl Destination {
     /// That of a move that has begun.
     pub(super) fn of(app: &Arc<App>, leaving: &Leaving) -> Self {
         let (id, name) = (leaving.id.clone(), leaving.to_name.clone());
-        Self { line: OwnLine::new(app.clone(), leaving.to), id, name }
+        let serial = leaving.passport.serial.clone();
+        Self { line: OwnLine::new(app.clone(), leaving.to), id, serial, name }
     }
 
     /// The volume is to come. A member of an earlier version knows nothing of that.
@@ -62,7 +65,8 @@ impl Destination {
 
     /// Has it look whose the volume is.
     pub(super) async fn look(&mut self, says: Option<SourceSays>) -> Result<ArrivalStep, OwnError> {
-        let (path, look) = (self.path(ADOPT_PATH), json(&Look { says }));
+        let (path, serial) = (self.path(ADOPT_PATH), Some(self.serial.clone()));
+        let look = json(&Look { says, serial });
         let answer = self.line.ask(Method::POST, &path, look).await?;
         read::<Looked>(&answer, &self.name).map(|looked| looked.step)
     }
@@ -77,27 +81,38 @@ impl Destination {
     }
 }
 
-/// Has the destination of a move look whose the volume is, for one who does not drive it.
+/// Has the destination of a move look whose the volume of this serial number is, for one who does not drive it.
 pub(super) async fn look(
     app: &Arc<App>,
     to: MemberId,
-    id: &MoveId,
+    (id, serial): (&MoveId, &str),
 ) -> Result<ArrivalStep, OwnError> {
-    let look = json(&Look::default());
+    let serial = Some(serial.to_owned()).filter(|serial| !serial.is_empty());
+    let look = json(&Look { says: None, serial });
     let mut line = OwnLine::new(app.clone(), to);
     let answer = line.ask(Method::POST, &path(ADOPT_PATH, id), look).await?;
     read::<Looked>(&answer, &to.to_string()).map(|looked| looked.step)
 }
 
-/// How a move stands, as its source says.
-pub(super) async fn source_says(
+/// How a move stands, as its source says, of the volume of this serial number.
+pub(in crate::server) async fn source_says(
     app: &Arc<App>,
     from: MemberId,
-    id: &MoveId,
+    (id, serial): (&MoveId, &str),
 ) -> Result<SourceSays, OwnError> {
     let mut line = OwnLine::new(app.clone(), from);
-    let answer = line.ask(Method::GET, &path(MOVE_PATH, id), nothing()).await?;
-    read::<Stands>(&answer, &from.to_string()).map(|stands| stands.says)
+    let mut path = path(MOVE_PATH, id);
+    // It was taken from another member: what is no word of a query is asked for by nothing.
+    if !serial.is_empty() && serial.bytes().all(is_plain) {
+        path = format!("{path}?serial={serial}");
+    }
+    let answer = line.ask(Method::GET, &path, nothing()).await?;
+    read::<Stands>(&answer, &from.to_string()).map(|stands| stands.of(serial))
+}
+
+/// Whether it stands for itself in a query (RFC 3986 §2.3).
+const fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
 fn path(route: &str, id: &MoveId) -> String {

@@ -135,16 +135,20 @@ async fn nothing_is_let_go_or_thrown_away_before_the_other_side_has_answered() {
         volume: 1,
         name: name.clone(),
         from: OTHER,
+        from_name: String::new(),
+        serial: "0123456789abcdef".to_owned(),
         online: true,
     };
     let (volume, from, to, stage) = (2, ME, OTHER, Stage::Gone);
-    let departure = Departure { id: departed, group, volume, name, from, to, iqns, stage };
+    let (id, to_name, serial) = (departed, String::new(), arrival.serial.clone());
+    let departure = Departure { id, group, volume, name, from, to, to_name, serial, iqns, stage };
     let (arrivals, departures) = (vec![arrival], vec![departure]);
     let left = Arc::new(Left { arrivals, departures, asked: Mutex::default() });
     let (app, _dir) = app(&left, &[ME, OTHER]);
     for times in 1..=2 {
         look(&app).await;
-        let looks = vec![MoveRequest::Adopt { id: arrived.clone(), says: None }; times];
+        let of_arrival = MoveRequest::Adopt { id: arrived.clone(), says: None, serial: None };
+        let looks = vec![of_arrival; times];
         assert_eq!(left.asked(), looks);
     }
     assert_eq!(told(&app), ["volume_moved"], "once");

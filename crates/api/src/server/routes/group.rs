@@ -7,7 +7,10 @@ use axum::extract::State;
 use axum::http::header::CACHE_CONTROL;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use group::address::{GroupAddress, GroupAddressError};
+use group::connections::{ConnectionLimit, ConnectionLimitError, GroupLimit};
 use group::membership::MembershipError;
+use group::pki::{fingerprint, only_certificate};
 use member::{GroupError, GroupRequest, JoinTicket, Request, RequestError};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -16,13 +19,15 @@ use super::Shared;
 use super::described::{ChangeRefusals, IdempotencyKey, Refusals};
 use super::volumes::PageQuery;
 use crate::problem::{Code, Problem};
-use crate::server::app::App;
+use crate::server::app::{App, stopping};
+use crate::server::at_group::Management;
 use crate::server::body::{Asked, Named, Sent, SentSecret, json};
 use crate::server::pages::page;
 use crate::server::{addresses, joining};
 use crate::types::{
-    CreatedJoinToken, Group, GroupChange, GroupVolume, JoinGroup, JoinToken, KnownGroup, List,
-    Member, MemberChange, NewGroup, NewJoinToken, Nothing, ShareSettings,
+    ConnectionsProfile, CreatedJoinToken, Group, GroupCertificate, GroupChange, GroupConnections,
+    GroupVolume, JoinGroup, JoinToken, KnownGroup, List, Member, MemberChange, NewGroup,
+    NewGroupAddress, NewJoinToken, Nothing, ShareSettings,
 };
 
 /// How long a token to join with is worth something, if nobody says how long.
@@ -51,12 +56,32 @@ pub(super) async fn create_group(
     State(app): Shared,
     Sent(new): Sent<NewGroup>,
 ) -> Result<Response, Problem> {
-    let NewGroup { name, member, listen } = new;
+    let NewGroup { name, member, listen, address } = new;
     let listen = addresses::listen(&listen)
         .map_err(|error| Problem::new(Code::Invalid, error.to_string()))?;
-    let create = GroupRequest::Create { name, member, listen };
+    let address = address.map(|text| address_of(&text)).transpose()?;
+    let create = GroupRequest::Create { name, member, listen, address };
     let made: KnownGroup = app.ask(Request::Group(create)).await?;
     Ok((StatusCode::CREATED, json(&in_one(&app, made)?)).into_response())
+}
+
+/// Show by what the group is known at its address
+///
+/// The certificate of the group's authority, which is no secret. Who trusts it is sure to talk to a member of the group
+/// at the address of that, whichever has it.
+#[utoipa::path(
+    get, path = "/v1/group/certificate", tag = "group",
+    responses((status = 200, description = "The certificate.", body = GroupCertificate), Refusals),
+)]
+pub(super) async fn show_group_certificate(State(app): Shared) -> Result<Response, Problem> {
+    let Some(certificate) = app.authority() else {
+        // In none, or in one whose files do not read: the member says which.
+        let shown: KnownGroup = app.ask(Request::Group(GroupRequest::Show)).await?;
+        return Err(in_one(&app, shown).err().unwrap_or_else(stopping));
+    };
+    let der = only_certificate(&certificate).map_err(|why| Problem::new(Code::Failed, why))?;
+    let certificate_sha256 = fingerprint(&der);
+    Ok(json(&GroupCertificate { certificate, certificate_sha256 }))
 }
 
 /// Give the group another name
@@ -72,6 +97,74 @@ pub(super) async fn rename_group(
 ) -> Result<Response, Problem> {
     let renamed: KnownGroup = app.ask(Request::Group(GroupRequest::Rename { name })).await?;
     Ok(json(&in_one(&app, renamed)?))
+}
+
+/// Give the group an address
+///
+/// Hosts that discover or log in there find the volumes of all members. One member at a time has the address, beside its
+/// own; when it fails another one takes it over, within seconds.
+#[utoipa::path(
+    put, path = "/v1/group/address", tag = "group", request_body = NewGroupAddress,
+    responses(
+        (status = 200, description = "The group after the change.", body = Group), ChangeRefusals,
+    ),
+)]
+pub(super) async fn set_group_address(
+    State(app): Shared,
+    Sent(NewGroupAddress { address }): Sent<NewGroupAddress>,
+) -> Result<Response, Problem> {
+    let address = Some(address_of(&address)?);
+    let set: KnownGroup = app.ask(Request::Group(GroupRequest::SetAddress { address })).await?;
+    Ok(json(&in_one(&app, set)?))
+}
+
+/// Take the address of the group away
+///
+/// Hosts find volumes by the members that have them; sessions go on.
+#[utoipa::path(
+    delete, path = "/v1/group/address", tag = "group",
+    responses((status = 204, description = "The group has no address."), ChangeRefusals),
+)]
+pub(super) async fn clear_group_address(State(app): Shared) -> Result<StatusCode, Problem> {
+    let clear = GroupRequest::SetAddress { address: None };
+    app.ask::<KnownGroup>(Request::Group(clear)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Reads an address that a group is to have.
+fn address_of(text: &str) -> Result<GroupAddress, Problem> {
+    let refused = |error: GroupAddressError| Problem::new(Code::Invalid, error.to_string());
+    text.parse().map_err(refused)
+}
+
+/// Say how many connections of hosts the group takes
+///
+/// A login that would be one more is answered that the target is out of resources, and an event names the host and the
+/// volume. Those that are there stay.
+#[utoipa::path(
+    put, path = "/v1/group/connections", tag = "group", request_body = GroupConnections,
+    responses(
+        (status = 200, description = "The group after the change.", body = Group), ChangeRefusals,
+    ),
+)]
+pub(super) async fn set_group_connections(
+    State(app): Shared,
+    Sent(new): Sent<GroupConnections>,
+) -> Result<Response, Problem> {
+    let limit = match new {
+        GroupConnections::Limit(number) => GroupLimit::Number(limit_of(number)?),
+        GroupConnections::Profile(ConnectionsProfile::Default) => GroupLimit::Usual,
+        GroupConnections::Profile(ConnectionsProfile::Small) => GroupLimit::Small,
+        GroupConnections::Profile(ConnectionsProfile::None) => GroupLimit::None,
+    };
+    let set: KnownGroup = app.ask(Request::Group(GroupRequest::SetConnections { limit })).await?;
+    Ok(json(&in_one(&app, set)?))
+}
+
+/// Reads how many connections of hosts there may be.
+pub(super) fn limit_of(number: u32) -> Result<ConnectionLimit, Problem> {
+    let refused = |error: ConnectionLimitError| Problem::new(Code::Invalid, error.to_string());
+    number.try_into().map_err(refused)
 }
 
 /// End the group
@@ -291,7 +384,14 @@ pub(super) async fn remove_member(
 /// The group, or why there is none to be shown.
 fn in_one(app: &App, known: KnownGroup) -> Result<Box<Group>, Problem> {
     match known {
-        KnownGroup::In(group) => Ok(group),
+        KnownGroup::In(mut group) => {
+            let Management { url, fault } = app.at_group.management();
+            // The interface may hear of the address before or after the member has answered.
+            let has_address = group.address.is_some();
+            group.management = url.filter(|_| has_address);
+            group.management_fault = fault.filter(|_| has_address);
+            Ok(group)
+        }
         KnownGroup::None => Err(of_group(app, GroupError::NotInGroup)),
         KnownGroup::Broken(why) => Err(of_group(app, GroupError::Broken(why))),
     }

@@ -22,6 +22,7 @@ mod pools;
 mod reservations;
 mod runs;
 mod schedules;
+mod sets;
 mod snapshots;
 mod tokens;
 mod transits;
@@ -141,6 +142,9 @@ fn of_the_member(router: OpenApiRouter<Arc<App>>) -> OpenApiRouter<Arc<App>> {
             group::rename_group,
             group::delete_group
         ))
+        .routes(routes!(group::set_group_address, group::clear_group_address))
+        .routes(routes!(group::show_group_certificate))
+        .routes(routes!(group::set_group_connections))
         .routes(routes!(group::join_group))
         .routes(routes!(group::list_join_tokens, group::create_join_token))
         .routes(routes!(group::revoke_join_token))
@@ -150,6 +154,7 @@ fn of_the_member(router: OpenApiRouter<Arc<App>>) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(group::share_settings))
         .routes(routes!(pools::list_pools, pools::create_pool))
         .routes(routes!(pools::show_pool, pools::delete_pool))
+        .routes(routes!(pools::set_pool_connections))
         .routes(routes!(pools::merge_pool))
         .routes(routes!(interface::show_interface))
         .routes(routes!(metrics::show_metrics))
@@ -185,7 +190,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 pub(super) fn carried_router(app: Arc<App>) -> Router {
     let admission = from_fn_with_state(app.clone(), carry::admit_carried);
     let of_itself = from_fn_with_state(app.clone(), carry::admit_member);
-    let moves = moves::router().layer(of_itself);
+    let moves = moves::router().merge(sets::router()).layer(of_itself);
     done_here(&app).layer(admission).merge(moves).with_state(app)
 }
 

@@ -17,11 +17,12 @@ use super::Shared;
 use crate::problem::{Code, Problem};
 use crate::server::admit::Caller;
 use crate::server::app::{App, stopping};
-use crate::server::body::{self, Named, Sent, json};
+use crate::server::body::{self, Asked as Words, Named, Sent, json};
 use crate::server::carry::AskingMember;
 use crate::server::moving::{self, Begun, Part};
 use crate::server::transit::{
-    ADOPT_PATH, ARRIVE_PATH, Look, Looked, MOVE_PATH, PIECES_PATH, PREPARE_PATH, Stands, unframed,
+    ADOPT_PATH, ARRIVE_PATH, Look, Looked, MOVE_PATH, Of, PIECES_PATH, PREPARE_PATH, Stands,
+    unframed,
 };
 use crate::types::Nothing;
 
@@ -97,22 +98,28 @@ async fn prepare(
 }
 
 /// Whose it is. What the source says counts where it is stored from whom the volume is, and nowhere else: a copy may be
-/// thrown away by that. Without it the store of the group alone decides, whoever asks.
+/// thrown away by that. Without it the store of the group alone decides, whoever asks. That the volume stays counts of one
+/// that is named: a member of an earlier version says it of the move, also when its disks have failed meanwhile.
 async fn adopt(
     State(app): Shared,
     Extension(asking): Extension<AskingMember>,
     Extension(caller): Extension<Caller>,
     Named(id): Named<MoveId>,
-    Sent(Look { says }): Sent<Look>,
+    Sent(Look { says, serial }): Sent<Look>,
 ) -> Result<Response, Problem> {
-    let says = match its_part(&app, &asking, &id).await? {
-        Part::Prepared(_) => says,
-        Part::Coming(_) | Part::Nothing => None,
+    let (says, may_change) = match its_part(&app, &asking, &id).await? {
+        Part::Prepared(_) => {
+            let counts = |says: &SourceSays| *says != SourceSays::GivenUp || serial.is_some();
+            (says.filter(counts), true)
+        }
+        Part::Coming(_) | Part::Nothing => (None, false),
     };
     // To its end, also when nobody waits any more: what it changes is told of.
     let looking = tokio::spawn(async move {
-        let step = moving::adopt(&app, &id, says).await?;
-        note(&app, &caller, &id, step);
+        let step = moving::adopt(&app, &id, (says, serial)).await?;
+        if may_change {
+            note(&app, &caller, &id, step);
+        }
         Ok::<_, Problem>(step)
     });
     let step = looking.await.unwrap_or_else(|_| Err(stopping()))?;
@@ -157,9 +164,14 @@ async fn discard(
 }
 
 /// How a move stands of which this member is the source.
-async fn show(State(app): Shared, Named(id): Named<MoveId>) -> Result<Response, Problem> {
-    let says: SourceSays = app.ask(Asked::Move(MoveRequest::Says { id })).await?;
-    Ok(json(&Stands { says }))
+async fn show(
+    State(app): Shared,
+    Named(id): Named<MoveId>,
+    Words(Of { serial }): Words<Of>,
+) -> Result<Response, Problem> {
+    let request = MoveRequest::Says { id, serial: serial.clone() };
+    let says: SourceSays = app.ask(Asked::Move(request)).await?;
+    Ok(json(&Stands { says, serial }))
 }
 
 /// Has the member do it.

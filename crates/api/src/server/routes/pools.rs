@@ -8,11 +8,12 @@ use member::{GroupRequest, Request};
 
 use super::Shared;
 use super::described::{ChangeRefusals, IdempotencyKey, Refusals};
+use super::group::limit_of;
 use super::volumes::PageQuery;
 use crate::problem::Problem;
 use crate::server::body::{Asked, Named, Sent, json};
 use crate::server::pages::page;
-use crate::types::{List, NewPool, Nothing, Pool, PoolMerge};
+use crate::types::{List, NewPool, Nothing, Pool, PoolConnections, PoolMerge};
 
 /// List the pools of the group
 ///
@@ -80,6 +81,28 @@ pub(super) async fn delete_pool(
 ) -> Result<StatusCode, Problem> {
     app.ask::<Nothing>(Request::Group(GroupRequest::DeletePool { name })).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Say how many connections of hosts a pool takes
+///
+/// A login that would be one more is answered that the target is out of resources, and an event names the host and the
+/// volume. Those that are there stay.
+#[utoipa::path(
+    put, path = "/v1/pools/{name}/connections", tag = "group", request_body = PoolConnections,
+    params(("name" = String, Path, description = "The pool.")),
+    responses(
+        (status = 200, description = "The pool after the change.", body = Pool), ChangeRefusals,
+    ),
+)]
+pub(super) async fn set_pool_connections(
+    State(app): Shared,
+    Named(name): Named<String>,
+    Sent(PoolConnections { limit }): Sent<PoolConnections>,
+) -> Result<Response, Problem> {
+    let limit = limit.map(limit_of).transpose()?;
+    let set = GroupRequest::SetPoolConnections { name, limit };
+    let shown: Pool = app.ask(Request::Group(set)).await?;
+    Ok(json(&shown))
 }
 
 /// Put the members of a pool into another one

@@ -19,6 +19,7 @@ use crate::server::app::App;
 use crate::server::body::{Asked, Named, Sent, json};
 use crate::server::carry::{Meant, OfMember, count_elsewhere, gather, here, one_here};
 use crate::server::pages::{Page, cut};
+use crate::server::sets::{self, Spread};
 use crate::server::tags::{Kept, Wanted, find_snapshot};
 use crate::types::{
     Clone, List, NewSnapshots, Nothing, Snapshot, SnapshotAccess, SnapshotChange, Volume,
@@ -99,7 +100,8 @@ async fn counted_here(
 
 /// Take snapshots of one moment
 ///
-/// One of each volume, under one name. All volumes are on one member of a group.
+/// One of each volume, under one name. Where the volumes are on several members of a group, all get one or none does; it
+/// may not be known yet which when the store of the group does not answer (503, `unavailable`).
 #[utoipa::path(
     post, path = "/v1/snapshots", tag = "snapshots", params(IdempotencyKey),
     request_body = NewSnapshots,
@@ -110,12 +112,17 @@ async fn counted_here(
 )]
 pub(super) async fn create_snapshots(
     State(app): Shared,
+    spread: Option<Extension<Spread>>,
     Sent(new): Sent<NewSnapshots>,
 ) -> Result<Response, Problem> {
     let NewSnapshots { volumes, name } = new;
     if volumes.is_empty() {
         let sentence = "no volume is named: name those of which snapshots are to be taken";
         return Err(Problem::new(Code::Invalid, sentence));
+    }
+    if let Some(Extension(spread)) = spread {
+        let taken = sets::take(&app, spread, name).await?;
+        return Ok((StatusCode::CREATED, json(&taken)).into_response());
     }
     let kept = Kept::Volume(volumes[0].clone());
     let request = Request::Snapshot(SnapshotRequest::Create { volumes, name });

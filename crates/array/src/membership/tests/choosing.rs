@@ -432,3 +432,89 @@ fn who_is_not_there_when_an_array_goes_back_lacks_all() {
     assert_eq!(lacking(&image), [DiskId(4)]);
     assert_eq!(lacking(&now), [], "it has what it had when it went out");
 }
+
+/// Nothing was ever relied on but the first label and those of 0 and 1, and the array was not opened with disk 2 beside
+/// them. The walk has found it: three disks, two crashes, each in the first label of a start.
+#[test]
+fn a_disk_whose_labels_were_cut_off_twice_is_no_part_of_its_own() {
+    let first = fresh(3, 0);
+    // A start without 2 reaches 0 only; one without 1 goes on from that, and reaches 2 only.
+    let without_two = after(&first, &[out(&[2])], 11);
+    let without_one = after(&without_two, &[out(&[1])], 12);
+    // One without 2 shows that the first was cut off, and goes on from the label before.
+    let goes_on = after(&first, &[out(&[2])], 13);
+    let all = [carried(&goes_on, &[0, 1]), carried(&without_one, &[2])].concat();
+    let opening = choose(&given(&all), false).unwrap();
+    assert_eq!((opening.label.change, opening.current.len()), (goes_on.change, 2));
+    assert_eq!(opening.stale, [(Present { index: 2, disk: DiskId(2) }, SINCE)]);
+    assert!(may_return(&without_one.for_disk(DiskId(2)), &goes_on));
+    // Without 1 nobody can tell whether 0 and 1 relied on the first; without 0, whether it relied on the second.
+    for shown in [0, 1] {
+        let labels = [all[shown].clone(), all[2].clone()];
+        let refusal = choose(&given(&labels), false).unwrap_err();
+        assert!(matches!(refusal, OpenRefusal::TwoHistories { .. }), "{refusal}");
+    }
+    let lacks_one = after(&goes_on, &[out(&[1])], 14);
+    assert!(!may_return(&without_one.for_disk(DiskId(2)), &lacks_one));
+    let lacks_zero = after(&goes_on, &[out(&[0])], 15);
+    assert!(!may_return(&without_one.for_disk(DiskId(2)), &lacks_zero));
+}
+
+/// As many times as it happens: each start knows the label of the one before, and not who shows that it was cut off.
+#[test]
+fn a_disk_whose_labels_were_cut_off_three_times_is_no_part_of_its_own() {
+    let first = fresh(5, 0);
+    let once = after(&first, &[out(&[4])], 11);
+    let twice = after(&once, &[out(&[1])], 12);
+    let thrice = after(&twice, &[out(&[2])], 13);
+    let goes_on = after(&first, &[out(&[4])], 14);
+    let all = [carried(&goes_on, &[0, 1, 2, 3]), carried(&thrice, &[4])].concat();
+    let opening = choose(&given(&all), false).unwrap();
+    assert_eq!((opening.label.change, opening.current.len()), (goes_on.change, 4));
+    assert!(may_return(&thrice.for_disk(DiskId(4)), &goes_on));
+    for lacking in [1, 2] {
+        let mut labels = all.clone();
+        labels.remove(lacking);
+        let refusal = choose(&given(&labels), false).unwrap_err();
+        assert!(matches!(refusal, OpenRefusal::TwoHistories { .. }), "{refusal}");
+    }
+}
+
+/// What two parts did without each other is not forgotten when the labels that came of it were cut off.
+#[test]
+fn labels_that_were_cut_off_hide_no_part_that_went_on_alone() {
+    let both = fresh(3, 0);
+    let (part, other) = (after(&both, &[out(&[2])], 11), after(&both, &[out(&[0, 1])], 12));
+    // 0 and 1 have answered by `part`. Then two starts were cut off, each with its label on another of them.
+    let (one, two) = (after(&part, &[Event::Behind], 13), after(&part, &[Event::Behind], 14));
+    let labels = [one.for_disk(DiskId(0)), two.for_disk(DiskId(1)), other.for_disk(DiskId(2))];
+    let refusal = choose(&given(&labels), true).unwrap_err();
+    assert!(matches!(refusal, OpenRefusal::TwoHistories { .. }), "{refusal}");
+    // Nor when it was up to date again by the one that was cut off, without having been told.
+    let back = after(&part, &[Event::UpToDate(DiskId(2))], 15);
+    let labels = [back.for_disk(DiskId(0)), other.for_disk(DiskId(2))];
+    let refusal = choose(&given(&labels), true).unwrap_err();
+    assert!(matches!(refusal, OpenRefusal::TwoHistories { .. }), "{refusal}");
+    assert!(!may_return(&labels[0], &other));
+}
+
+/// All labels were cut off, in starts with different disks: which of them goes on is not only a matter of how new it is.
+#[test]
+fn of_labels_that_were_all_cut_off_one_goes_on_that_all_who_are_in_can_have_taken() {
+    let first = fresh(3, 0);
+    let without_two = after(&first, &[out(&[2])], 11);
+    let without_one = after(&without_two, &[out(&[1])], 12);
+    let again = after(&first, &[out(&[2])], 13);
+    // The one that goes on from the first label was cut off, too: 0 has it, and was in by the other.
+    let disks =
+        [again.for_disk(DiskId(0)), first.for_disk(DiskId(1)), without_one.for_disk(DiskId(2))];
+    let opening = choose(&given(&disks), false).unwrap();
+    assert_eq!((opening.current.len(), opening.lacking.len()), (2, 0));
+    // Here the newest is the one: 2 has it, and was in by the other.
+    let without_zero = after(&first, &[out(&[0])], 14);
+    let disks =
+        [without_two.for_disk(DiskId(0)), without_zero.for_disk(DiskId(1)), disks[2].clone()];
+    let opening = choose(&given(&disks), false).unwrap();
+    assert_eq!((opening.current.len(), opening.lacking.len()), (1, 0));
+    assert_eq!(opening.stale.len(), 2);
+}

@@ -9,38 +9,27 @@
 // are copied as a whole anyway.
 #![allow(clippy::too_many_lines, clippy::large_enum_variant, clippy::needless_pass_by_value)]
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::rc::Rc;
+
+mod image;
+mod key;
+mod settle;
 
 use super::*;
 use crate::membership::{
-    Event, LabelChange, Lack, Opening, Refusal, SetDisks, Step, WaveId, choose, has_missed,
-    journal_successors, lack_of, may_return, waves_to_redo,
+    Event, LabelChange, Lack, OpenRefusal, Opening, Refusal, SetDisks, Step, WaveId,
+    checkpoint_successors, choose, gets_checkpoint, gets_wave, has_missed, is_unflushed,
+    journal_successors, lack_of, may_return, notes_redone, takes_place, waves_to_redo,
 };
 
-/// A mistake to plant; the names are those of the review that found them in the array.
+/// A mistake in what the model does by itself; those in the rules are [`crate::mutants`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flaw {
     None,
-    /// The journal goes to disks that were not given it.
-    A2JournalUnfilled,
-    /// The last holder leaves the label.
-    A3LastHolderLeaves,
-    /// A returning disk is not told that it missed a parity update.
-    A4WrittenForgotten,
-    /// What a redo put in place is not noted.
-    A5RedoForgotten,
-    /// A checkpoint goes on after flushes that failed.
-    A6FlushIgnored,
-    /// A replacement counts before the record that says so is durable.
-    A7EarlyPromotion,
-    /// A holder without the newest checkpoint stays one.
-    A8SlotLagging,
     /// A disk that stands in for one that is for the journal alone counts without having it.
     EmptyStandIn,
     /// A disk is written to again before it knows that it was out.
     LaxReturn,
-    /// A wave is done again from the only disk that has it.
-    WaveLagging,
     /// Who is not there is written down after the first changes.
     LateLabels,
     /// Memory follows a label before it is durable.
@@ -49,7 +38,7 @@ pub(super) enum Flaw {
     HastyRecord,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Batch {
     /// A small write: its contents are in the journal.
     Small(u8),
@@ -60,7 +49,7 @@ pub(super) enum Batch {
 }
 
 /// A checkpoint record.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
     number: u8,
     /// Where the journal begins.
@@ -72,24 +61,30 @@ pub(super) struct Record {
     /// Stripes that were written whole, and who lacks which.
     whole: u8,
     lacks: Vec<u8>,
+    /// The number that each disk was marked with last.
+    marks: Vec<u8>,
 }
 
 /// A disk.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Disk {
-    pub(super) label: Option<Label>,
+    pub(super) label: Option<Rc<Label>>,
     pub(super) refuses: bool,
     /// It was cut short, and its end is blank.
     is_cut: bool,
-    ring: Vec<Batch>,
-    slots: [Option<Record>; 2],
+    /// It is what it was at an earlier time.
+    is_image: bool,
+    /// The last checkpoint that has marked it.
+    mark: u8,
+    ring: Rc<Vec<Batch>>,
+    slots: [Option<Rc<Record>>; 2],
     waves: [Option<(WaveId, u8)>; 2],
     version: u8,
     whole: u8,
 }
 
 /// What goes on after the labels say it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum After {
     Idle,
     Open,
@@ -99,9 +94,9 @@ enum After {
 }
 
 /// What the running array does next.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
-    Labels(LabelChange, Box<After>),
+    Labels(Rc<LabelChange>, Rc<After>),
     /// Opening: copies of checkpoint and journal, redo, its note.
     Renew,
     Redo,
@@ -114,16 +109,16 @@ enum Phase {
     Record,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Run {
-    label: Label,
+    label: Rc<Label>,
     /// Disks that are written to.
     full: u8,
     phase: Phase,
-    journal: Vec<Batch>,
+    journal: Rc<Vec<Batch>>,
     /// The last durable one; its `stale`, `seats`, `version`, `whole` and `lacks` as memory has them
     /// are in `now`.
-    last: Record,
+    last: Rc<Record>,
     now: Record,
     known: u8,
     redo: Vec<u8>,
@@ -132,9 +127,11 @@ struct Run {
     /// Seat and disk of a replacement that was given everything.
     replacement: Option<(usize, u8)>,
     joined: u8,
+    /// Disks that were written to since they were marked last.
+    touched: u8,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct World {
     pub(super) disks: Vec<Disk>,
     run: Option<Run>,
@@ -143,12 +140,17 @@ pub(super) struct World {
     pub(super) faults: u8,
     pub(super) orders: u8,
     cuts: u8,
+    /// Images that were taken, and those put back.
+    images: u8,
+    image: Option<(u8, Rc<Disk>)>,
     writes: u8,
     next_change: u64,
+    /// Later changes have lower numbers: between labels that are alike the rules take the lowest.
+    counts_down: bool,
     /// What was answered, under which label.
-    acks: Vec<(Label, Batch)>,
+    acks: Vec<(Rc<Label>, Batch)>,
     /// Labels that were relied on and did not lead to each other.
-    tips: Vec<Label>,
+    tips: Vec<Rc<Label>>,
 }
 
 /// What may happen how often.
@@ -163,9 +165,15 @@ pub(super) struct Limits {
     pub(super) orders: u8,
     /// Disks that are cut short while the machine is off.
     pub(super) cuts: u8,
+    /// Images of disks that are taken while the machine is off, and put back at a later such time.
+    pub(super) images: u8,
     pub(super) writes: u8,
-    /// Remember the way, to show it.
-    pub(super) trace: bool,
+    /// Stripes are written whole as well.
+    pub(super) whole: bool,
+    /// Data disks without a seat in the stripe.
+    pub(super) seatless: u16,
+    /// Numbers of changes, which are drawn at random, become lower and not higher.
+    pub(super) counts_down: bool,
 }
 
 impl Record {
@@ -205,24 +213,30 @@ fn subsets(mask: u8) -> impl Iterator<Item = u8> {
 
 impl World {
     pub(super) fn new(limits: Limits) -> Self {
-        let label = fresh(limits.disks, limits.journal_disks);
+        let mut label = fresh(limits.disks, limits.journal_disks);
+        // Nothing depends on them, and labels are copied often.
+        label.members.iter_mut().for_each(|record| record.name.clear());
         let all = (limits.disks + limits.journal_disks) as u8;
-        let record = Record {
+        let label = Rc::new(label);
+        let record = Rc::new(Record {
             number: 1,
             mark: 0,
             version: 0,
             stale: 0,
-            seats: (0..limits.disks as u8).collect(),
+            seats: (0..(limits.disks - limits.seatless) as u8).collect(),
             whole: 0,
             lacks: vec![0; usize::from(all) + 1],
-        };
+            marks: vec![0; usize::from(all) + 1],
+        });
         let disk = |number: u8| Disk {
-            label: (number < all).then(|| label.for_disk(DiskId(number.into()))),
+            label: (number < all).then(|| Rc::new(label.for_disk(DiskId(number.into())))),
             refuses: false,
             is_cut: false,
-            ring: Vec::new(),
+            is_image: false,
+            mark: 1,
+            ring: Rc::default(),
             slots: match label.holders.contains(&DiskId(number.into())) {
-                true => [None, Some(record.clone())],
+                true => [None, Some(Rc::clone(&record))],
                 false => [None, None],
             },
             waves: [None, None],
@@ -237,15 +251,21 @@ impl World {
             faults: 0,
             orders: 0,
             cuts: 0,
+            images: 0,
+            image: None,
             writes: 0,
-            next_change: 10,
+            next_change: if limits.counts_down { u64::MAX } else { 10 },
+            counts_down: limits.counts_down,
             acks: Vec::new(),
             tips: vec![label],
         }
     }
 
     fn change(&mut self) -> ChangeId {
-        self.next_change += 1;
+        match self.counts_down {
+            true => self.next_change -= 1,
+            false => self.next_change += 1,
+        }
         ChangeId(self.next_change)
     }
 
@@ -299,6 +319,7 @@ impl World {
         match &self.run {
             None => {
                 self.cut(limits, &mut out);
+                self.image(limits, &mut out);
                 self.start(limits, flaw, &mut out);
             }
             Some(run) => {
@@ -345,7 +366,8 @@ impl World {
             let own = disk.label.as_ref().and_then(|label| label.member(number));
             let knows = own.is_some_and(|own| own.state.lacks_all());
             let is_used = opening.label.member(number).is_some_and(MemberRecord::is_used);
-            if is_known && !disk.is_cut && !knows {
+            // An image that was put back lacks all until a checkpoint marks it again, whatever its label says.
+            if is_known && !disk.is_cut && self.images == 0 && !knows {
                 return Err(format!("disk {} has all, and passes for one that lacks it", number.0));
             }
             if is_used && disk.is_cut && !is_known {
@@ -355,54 +377,70 @@ impl World {
         Ok(())
     }
 
-    /// A start with some of the disks.
+    /// Starts with some of the disks.
     fn start(&self, limits: &Limits, flaw: Flaw, out: &mut Vec<Next>) {
+        let labelled = self.labelled();
+        for there in subsets(labelled).filter(|there| *there != 0) {
+            self.start_with(there, limits, flaw, out);
+        }
+    }
+
+    /// Disks with a label.
+    fn labelled(&self) -> u8 {
         let labelled =
             (0..self.disks.len() as u8).filter(|d| self.disks[usize::from(*d)].label.is_some());
-        let labelled = labelled.fold(0, |mask, disk| mask | bit(disk));
-        for there in subsets(labelled).filter(|there| *there != 0) {
-            let numbers = ids(there);
-            let found: Vec<(String, Found)> = numbers
-                .iter()
-                .map(|disk| {
-                    let label = self.disks[usize::from(disk.0)].label.as_ref().expect("labelled");
-                    let is_cut = self.disks[usize::from(disk.0)].is_cut;
-                    (format!("d{}", disk.0), found_cut(label, is_cut))
-                })
-                .collect();
-            match choose(&found, false).map_err(|refusal| refusal.to_string()) {
-                Err(why) => out.extend(self.must_open(there, labelled, &why).err().map(Err)),
-                Ok(opening) => match self.load(&opening, &numbers, flaw) {
-                    Err(why) => out.extend(self.must_open(there, labelled, &why).err().map(Err)),
-                    Ok(mut run) => {
-                        if let Err(why) = self.check_opened(&opening, &run, there) {
-                            out.push(Err(why));
-                            continue;
-                        }
-                        // What has nobody else is used as it is: that is no loss of the rules.
-                        if !opening.waived.is_empty() {
-                            continue;
-                        }
-                        if let Err(why) = self.check_lacking(&opening, there) {
-                            out.push(Err(why));
-                            continue;
-                        }
-                        let mut next = self.clone();
-                        let since = Since {
-                            checkpoint: run.last.number.into(),
-                            position: run.journal.len() as u64,
-                        };
-                        let first = opening.first_events(&found, since);
-                        run.phase = Phase::Renew;
-                        let label = run.label.clone();
-                        next.run = Some(run);
-                        if flaw != Flaw::LateLabels {
-                            next.relabel(&label, first, After::Open, flaw);
-                        }
-                        next.clone().step(limits, flaw, out);
-                    }
-                },
+        labelled.fold(0, |mask, disk| mask | bit(disk))
+    }
+
+    fn start_with(&self, there: u8, limits: &Limits, flaw: Flaw, out: &mut Vec<Next>) {
+        let labelled = self.labelled();
+        let numbers = ids(there);
+        let found: Vec<(String, Found)> = numbers
+            .iter()
+            .map(|disk| {
+                let label = self.disks[usize::from(disk.0)].label.as_deref().expect("labelled");
+                let is_cut = self.disks[usize::from(disk.0)].is_cut;
+                (String::new(), found_cut(label, is_cut))
+            })
+            .collect();
+        match choose(&found, false) {
+            Err(refusal) => {
+                let why = refusal.to_string();
+                let wrong = self.must_open(there, labelled, &why);
+                let wrong = wrong.and_then(|()| self.check_named(there, labelled, &refusal));
+                out.extend(wrong.err().map(Err));
             }
+            Ok(mut opening) => match self.load(&mut opening, &numbers) {
+                Err(why) if why == image::NEEDED => {}
+                Err(why) => out.extend(self.must_open(there, labelled, &why).err().map(Err)),
+                Ok(mut run) => {
+                    if let Err(why) = self.check_opened(&opening, &run, there) {
+                        out.push(Err(why));
+                        return;
+                    }
+                    // What has nobody else is used as it is: that is no loss of the rules.
+                    if !opening.waived.is_empty() {
+                        return;
+                    }
+                    if let Err(why) = self.check_lacking(&opening, there) {
+                        out.push(Err(why));
+                        return;
+                    }
+                    let mut next = self.clone();
+                    let since = Since {
+                        checkpoint: run.last.number.into(),
+                        position: run.journal.len() as u64,
+                    };
+                    let first = opening.first_events(&found, since);
+                    run.phase = Phase::Renew;
+                    let label = run.label.clone();
+                    next.run = Some(run);
+                    if flaw != Flaw::LateLabels {
+                        next.relabel(&label, first, After::Open, flaw);
+                    }
+                    next.clone().step(limits, flaw, out);
+                }
+            },
         }
     }
 
@@ -414,22 +452,28 @@ impl World {
     }
 
     /// What is believed of what the disks hold.
-    fn load(&self, opening: &Opening, numbers: &[DiskId], flaw: Flaw) -> Result<Run, String> {
-        let label = opening.label.clone();
+    fn load(&self, opening: &mut Opening, numbers: &[DiskId]) -> Result<Run, String> {
+        let label = Rc::new(opening.label.clone());
         let disk = |id: &DiskId| &self.disks[usize::from(id.0)];
+        let has_all = label.holders.iter().filter(|disk| opening.has_all(**disk));
+        let holders: Vec<DiskId> = has_all.copied().collect();
+        let records = holders.iter().flat_map(|holder| disk(holder).slots.iter().flatten());
+        let last = records.max_by_key(|record| record.number).cloned().ok_or("no checkpoint")?;
+        if self.images > 0 {
+            self.leave_old_ones(opening, &last)?;
+        }
+        let opening = &*opening;
         let current = |wanted: &[DiskId]| -> Vec<DiskId> {
             wanted.iter().copied().filter(|disk| opening.has_all(*disk)).collect()
         };
         let holders = current(&label.holders);
-        let records = holders.iter().flat_map(|holder| disk(holder).slots.iter().flatten());
-        let last = records.max_by_key(|record| record.number).cloned().ok_or("no checkpoint")?;
         let rings = current(&label.journal);
         let rings = rings.iter().map(|holder| &disk(holder).ring);
         let journal = rings.max_by_key(|ring| ring.len()).cloned().ok_or("no journal")?;
         if journal.len() < last.mark {
             return Err("the journal ends before the checkpoint".into());
         }
-        let mut now = last.clone();
+        let mut now = Record::clone(&last);
         let mut known = last.version;
         for (position, batch) in journal.iter().enumerate().skip(last.mark) {
             let missed = |d: &u8| {
@@ -447,9 +491,7 @@ impl World {
                 Batch::Written { checkpoint, version } if *checkpoint > last.number => {
                     known = *version;
                     let missed = now.seats.iter().filter(|seat| missed(seat));
-                    if flaw != Flaw::A4WrittenForgotten {
-                        now.stale |= missed.fold(0, |mask, seat| mask | bit(*seat));
-                    }
+                    now.stale |= missed.fold(0, |mask, seat| mask | bit(*seat));
                 }
                 Batch::Written { .. } => {}
             }
@@ -497,6 +539,7 @@ impl World {
             next_wave,
             replacement,
             joined,
+            touched: 0,
         })
     }
 
@@ -508,7 +551,10 @@ impl World {
             return Ok(());
         };
         let active = mask(&tip.active().collect::<Vec<_>>());
-        let cut = (0..self.disks.len() as u8).filter(|disk| self.disks[usize::from(*disk)].is_cut);
+        let is_less = |disk: &Disk| disk.is_cut || disk.is_image;
+        let cut =
+            (0..self.disks.len() as u8).filter(|disk| is_less(&self.disks[usize::from(*disk)]));
+        let has_images = ids(there).iter().any(|disk| self.disks[usize::from(disk.0)].is_image);
         let whole = there & !cut.fold(0, |mask, disk| mask | bit(disk));
         let missing = active & !whole;
         let holds = |holders: &[DiskId]| mask(holders) & whole != 0;
@@ -519,7 +565,7 @@ impl World {
             self.disks[usize::from(disk.0)].label.as_ref().is_some_and(|label| label.led_to(tip))
         });
         let bears = holds(&tip.journal) && holds(&tip.holders) && few && is_known;
-        if there == labelled || bears {
+        if there == labelled && !has_images || bears {
             return Err(format!("refused with disks {there:b} of {labelled:b}: {why}"));
         }
         Ok(())
@@ -528,9 +574,9 @@ impl World {
     /// The labels that may have been relied on, as far as anybody can tell by what the disks carry,
     /// and that led to no other such; two when two parts went on without each other.
     fn newest_labels(&self) -> Vec<&Label> {
-        let carried = |disk: DiskId| self.disks[usize::from(disk.0)].label.as_ref();
+        let carried = |disk: DiskId| self.disks[usize::from(disk.0)].label.as_deref();
         let labels: Vec<&Label> =
-            self.disks.iter().filter_map(|disk| disk.label.as_ref()).collect();
+            self.disks.iter().filter_map(|disk| disk.label.as_deref()).collect();
         let is_complete = |label: &Label| {
             label.active().all(|disk| carried(disk).is_some_and(|other| label.led_to(other)))
         };
@@ -540,7 +586,7 @@ impl World {
             };
             is_complete(label) && !labels.iter().any(newer)
         };
-        labels.iter().filter(is_newest).copied().chain(&self.tips).collect()
+        labels.iter().filter(is_newest).copied().chain(self.tips.iter().map(|tip| &**tip)).collect()
     }
 
     fn disks_of(&self, label: &Label) -> usize {
@@ -558,10 +604,14 @@ impl World {
                             && label.member(*disk).is_some_and(|r| r.state == MemberState::Active)
                     })
                 });
-                if let Some(disk) = knows {
-                    return Err(format!("disk {} went on alone and is overwritten", disk.0));
+                match knows {
+                    // Beside an image the newest label looks as if it had been cut off; what it says counts.
+                    Some(_) if self.images > 0 => {}
+                    Some(disk) => {
+                        return Err(format!("disk {} went on alone and is overwritten", disk.0));
+                    }
+                    None => continue,
                 }
-                continue;
             }
             let is_found = match batch {
                 Batch::Whole(write) => run.now.whole & bit(*write) != 0,
@@ -604,12 +654,12 @@ impl World {
     }
 
     /// Begins a change of the label.
-    fn relabel(&mut self, label: &Label, events: Vec<Event>, after: After, flaw: Flaw) {
+    fn relabel(&mut self, label: &Rc<Label>, events: Vec<Event>, after: After, flaw: Flaw) {
         let id = self.change();
         let begun = LabelChange::begin(label, &events, id);
         let begun = match begun {
             Err(Refusal::LastHolder { disk, journal: true }) => {
-                let to = self.move_journal(bit(disk.0 as u8), flaw);
+                let to = self.move_journal(bit(disk.0 as u8));
                 let events = [vec![Event::HoldJournal(to)], events.clone()].concat();
                 LabelChange::begin(label, &events, id)
             }
@@ -618,34 +668,16 @@ impl World {
         match begun {
             Ok(Some(change)) => {
                 if flaw == Flaw::EarlyLabel {
-                    self.acknowledge(label.clone(), after.clone());
+                    self.acknowledge(Rc::clone(label), after.clone());
                 }
-                self.run_mut().phase = Phase::Labels(change, Box::new(after));
+                self.run_mut().phase = Phase::Labels(Rc::new(change), Rc::new(after));
             }
             Ok(None) => self.after(after),
-            Err(_) if flaw == Flaw::A3LastHolderLeaves => {
-                // As it was: the list becomes empty, and the array stops.
-                let Some(Event::Out { disks, since }) = events.first().cloned() else { return };
-                let mut next = label.clone();
-                next.generation += 1;
-                next.ancestors.insert(0, next.change);
-                next.change = id;
-                next.journal.clear();
-                next.holders.retain(|holder| !disks.contains(holder));
-                for record in next.members.iter_mut().filter(|r| disks.contains(&r.disk)) {
-                    record.state = MemberState::Stale(since);
-                }
-                for disk in self.disks.iter_mut().filter(|d| d.label.is_some() && !d.refuses) {
-                    let own = disk.label.as_ref().map(|label| label.disk);
-                    disk.label = own.map(|own| next.for_disk(own));
-                }
-                self.run = None;
-            }
             Err(_) => self.run = None,
         }
     }
 
-    fn acknowledge(&mut self, label: Label, after: After) {
+    fn acknowledge(&mut self, label: Rc<Label>, after: After) {
         if let After::Ack(batch) = after
             && !self.acks.iter().any(|(_, acked)| *acked == batch)
         {
@@ -661,6 +693,7 @@ impl World {
                 self.run_mut().phase = Phase::Idle;
             }
             After::Open => self.relabel(&label, vec![Event::Behind], After::Sealed, Flaw::None),
+            After::Sealed if label.puts_out() => self.after(After::Open),
             After::Sealed => self.run_mut().phase = Phase::Renew,
             After::Go(phase) => self.run_mut().phase = phase,
         }
@@ -678,15 +711,13 @@ impl World {
         self.relabel(&label, events, after, flaw);
     }
 
-    fn move_journal(&mut self, failed: u8, flaw: Flaw) -> Vec<DiskId> {
+    fn move_journal(&mut self, failed: u8) -> Vec<DiskId> {
         let run = self.run();
         let (label, journal) = (run.label.clone(), run.journal.clone());
         let to = journal_successors(&label, &ids(run.full & !failed), &[], 3);
         let to: Vec<DiskId> =
             to.into_iter().filter(|disk| !self.disks[usize::from(disk.0)].refuses).collect();
-        if flaw != Flaw::A2JournalUnfilled {
-            to.iter().for_each(|disk| self.disks[usize::from(disk.0)].ring = journal.clone());
-        }
+        to.iter().for_each(|disk| self.disks[usize::from(disk.0)].ring = Rc::clone(&journal));
         to
     }
 
@@ -699,30 +730,26 @@ impl World {
         let seats = seats.fold(0, |mask, seat| mask | bit(*seat));
         match phase {
             Phase::Idle => unreachable!("nothing is under way"),
-            Phase::Labels(change, after) => return self.labels(change, *after, limits, flaw, out),
+            Phase::Labels(change, after) => return self.labels(&change, &after, limits, flaw, out),
             Phase::Renew => {
                 let (last, ring) = (run.last.clone(), run.journal.clone());
-                let waves = match flaw {
-                    Flaw::WaveLagging => Vec::new(),
-                    _ => run.waves.clone(),
-                };
+                let waves = run.waves.clone();
                 let lagging = |d: &DiskId| {
                     let disk = &self.disks[usize::from(d.0)];
                     let has = disk.slots[usize::from(last.number % 2)].as_ref() == Some(&last);
                     let has_waves = waves.iter().all(|wave| disk.waves.contains(&Some(*wave)));
                     let is_holder = run.label.holders.contains(d);
-                    (is_holder && !has && flaw != Flaw::A8SlotLagging)
-                        || (is_holder && !has_waves)
+                    (is_holder && (gets_checkpoint(has) || gets_wave(has_waves)))
                         || (disk.ring != ring && run.label.journal.contains(d))
                 };
                 let lagging: Vec<DiskId> =
                     ids(holders | journal).into_iter().filter(lagging).collect();
                 let (is_holder, is_journal) = (holders, journal);
                 let failed = self.write(mask(&lagging), limits, out, |disk, number| {
-                    if is_holder & bit(number) != 0 && flaw != Flaw::A8SlotLagging {
-                        disk.slots[usize::from(last.number % 2)] = Some(last.clone());
+                    if is_holder & bit(number) != 0 && gets_checkpoint(false) {
+                        disk.slots[usize::from(last.number % 2)] = Some(Rc::clone(&last));
                     }
-                    if is_holder & bit(number) != 0 {
+                    if is_holder & bit(number) != 0 && gets_wave(false) {
                         for wave in &waves {
                             disk.waves[(wave.0.wave % 2) as usize] = Some(*wave);
                         }
@@ -741,24 +768,22 @@ impl World {
                     self.write(seats & run.full, limits, out, |disk, _| disk.version = version);
                 let run = self.run_mut();
                 run.now.stale |= seats & !(run.full & !failed);
+                run.touched |= seats;
                 let is_news = run.known != version;
                 run.known = version;
                 run.redo.clear();
-                let next = if is_news && flaw != Flaw::A5RedoForgotten {
-                    Phase::NoteRedo
-                } else {
-                    Phase::Record
-                };
+                let next = if notes_redone(is_news) { Phase::NoteRedo } else { Phase::Record };
                 self.then(failed, next, flaw);
             }
             Phase::NoteRedo | Phase::Note => {
                 let checkpoint = run.last.number + 1;
                 let batch = Batch::Written { checkpoint, version: run.known };
                 let position = run.journal.len();
-                self.run_mut().journal.push(batch.clone());
+                Rc::make_mut(&mut self.run_mut().journal).push(batch.clone());
                 let failed = self.write(journal, limits, out, |disk, _| {
-                    disk.ring.truncate(position);
-                    disk.ring.push(batch.clone());
+                    let ring = Rc::make_mut(&mut disk.ring);
+                    ring.truncate(position);
+                    ring.push(batch.clone());
                 });
                 self.then(failed, Phase::Record, flaw);
             }
@@ -815,16 +840,14 @@ impl World {
             let losses = next.losses;
             let run = next.run_mut();
             run.now.stale |= gone;
+            run.touched |= seats;
             run.known = version;
             let left = run.now.seats.iter().filter(|seat| run.now.stale & bit(**seat) == 0).count();
-            if left + losses < run.now.seats.len() {
-                if flaw != Flaw::A6FlushIgnored {
-                    // It stops: the journal and the wave have it.
-                    next.run = None;
-                    out.push(Ok(next));
-                    continue;
-                }
-                run.now.stale &= !gone;
+            if is_unflushed(run.now.seats.len() - left, losses) {
+                // It stops: the journal and the wave have it.
+                next.run = None;
+                out.push(Ok(next));
+                continue;
             }
             next.then(failed | lost, Phase::Note, flaw);
             out.push(Ok(next));
@@ -837,9 +860,23 @@ impl World {
         let run = self.run().clone();
         let active = mask(&run.label.active().collect::<Vec<_>>());
         let is_data = |d: &DiskId| run.label.member(*d).is_some_and(|r| r.kind == MemberKind::Data);
-        let free: Vec<DiskId> = ids(active & run.full & !mask(&run.label.holders));
-        let wanted = 3usize.saturating_sub(run.label.holders.len());
-        let joining = mask(&free.into_iter().filter(is_data).take(wanted).collect::<Vec<_>>());
+        let leaving = self.leaving(limits);
+        let usable = ids(active & run.full);
+        let joining = mask(&checkpoint_successors(&run.label, &usable, &leaving, 3));
+        let marked = match limits.images {
+            0 => 0,
+            _ => run.touched & run.full,
+        };
+        let number = run.last.number + 1;
+        let failed = self.write(marked, limits, out, |disk, _| disk.mark = number);
+        if failed != 0 {
+            self.then(failed, Phase::Record, flaw);
+            return out.push(Ok(self));
+        }
+        let run_mut = self.run_mut();
+        run_mut.touched &= !marked;
+        ids(marked).iter().for_each(|disk| run_mut.now.marks[usize::from(disk.0)] = number);
+        let run = self.run().clone();
         let mut record =
             Record { number: run.last.number + 1, mark: run.journal.len(), ..run.now.clone() };
         record.version = run.known;
@@ -851,6 +888,10 @@ impl World {
         if self.written() != run.known {
             record.mark = run.last.mark;
         }
+        if let Err(why) = self.check_trimmed(&record) {
+            return out.push(Err(why));
+        }
+        let record = Rc::new(record);
         let slot = usize::from(record.number % 2);
         let holders = mask(&run.label.holders) & run.full;
         if self.crashes < limits.crashes {
@@ -872,15 +913,16 @@ impl World {
         let has_own = run.label.active().any(|d| !is_data(&d));
         let in_journal = mask(&run.label.journal);
         let to_journal = match has_own {
-            true => {
-                mask(&journal_successors(&run.label, &ids(active & run.full), &[], 3)) & !in_journal
+            true => mask(&journal_successors(&run.label, &usable, &leaving, 3)) & !in_journal,
+            false => {
+                let holding = ids(active & run.full & (mask(&run.label.holders) | joining));
+                mask(&journal_successors(&run.label, &holding, &leaving, 3)) & !in_journal
             }
-            false => joining,
         };
         let ring = run.journal.clone();
         let failed = self.write(holders | joining | to_journal, limits, out, |disk, number| {
             if (holders | joining) & bit(number) != 0 {
-                disk.slots[slot] = Some(record.clone());
+                disk.slots[slot] = Some(Rc::clone(&record));
             }
             if to_journal & bit(number) != 0 && flaw != Flaw::EmptyStandIn {
                 disk.ring.clone_from(&ring);
@@ -892,8 +934,8 @@ impl World {
         }
         let joined = ids(joining & !failed);
         let run = self.run_mut();
-        run.last = record.clone();
-        run.now = record;
+        run.now = Record::clone(&record);
+        run.last = record;
         run.replacement = None;
         run.full &= !failed;
         let since =
@@ -902,10 +944,7 @@ impl World {
         let mut events = vec![Event::Out { disks: ids(failed), since }];
         if !joined.is_empty() || to_journal != 0 {
             let has_it = (in_journal | to_journal) & run.full;
-            let journal = match has_own {
-                true => journal_successors(&label, &ids(active & has_it), &[], 3),
-                false => ids(has_it),
-            };
+            let journal = journal_successors(&label, &ids(active & has_it), &leaving, 3);
             events.extend([Event::HoldCheckpoints(joined), Event::HoldJournal(journal)]);
         }
         // Disks that were given everything before this record are members like others.
@@ -921,6 +960,26 @@ impl World {
             Some(run) if run.phase == Phase::Idle => self.check_believed().map(|()| self),
             _ => Ok(self),
         });
+    }
+
+    /// The journal lets go of a small write only when the stripe is where its level wants it. What is lost with a
+    /// disk that was cut short beside one that is missing is more than the level survives; and the model does not carry
+    /// on what a redo could not give to all.
+    fn check_trimmed(&self, record: &Record) -> Result<(), String> {
+        let run = self.run();
+        let trimmed = &run.journal[run.last.mark.min(record.mark)..record.mark];
+        let is_small = |batch: &Batch| matches!(batch, Batch::Small(_));
+        let lacks = |seat: &&u8| record.stale & bit(**seat) != 0;
+        let lacking = record.seats.iter().filter(lacks).count();
+        if self.cuts == 0
+            && self.crashes == 0
+            && run.waves.is_empty()
+            && trimmed.iter().any(is_small)
+            && lacking > self.losses
+        {
+            return Err(format!("{lacking} seats lack what the journal lets go of"));
+        }
+        Ok(())
     }
 
     /// What a disk lacks that lacks all is known by this record.
@@ -942,8 +1001,8 @@ impl World {
 
     fn labels(
         mut self,
-        change: LabelChange,
-        after: After,
+        change: &LabelChange,
+        after: &Rc<After>,
         limits: &Limits,
         flaw: Flaw,
         out: &mut Vec<Next>,
@@ -953,13 +1012,17 @@ impl World {
         let others = ids(self.run().full).into_iter().filter(|d| label.member(*d).is_some());
         let is_new = |disk: &DiskId| self.run().label.member(*disk).is_none();
         let new = mask(&change.writes().into_iter().filter(is_new).collect::<Vec<_>>());
-        let others = mask(&others.collect::<Vec<_>>());
-        let to = if change.is_joining() { required } else { required | others };
+        let others = mask(&others.collect::<Vec<_>>()) & !required;
         let not_there = required & !(self.run().full | new);
-        let written = self.write(to & !not_there, limits, out, |disk, number| {
-            disk.label = Some(label.for_disk(DiskId(number.into())));
-            disk.is_cut = false;
-        });
+        let put = |disk: &mut Disk, number: u8| {
+            disk.label = Some(Rc::new(label.for_disk(DiskId(number.into()))));
+            (disk.is_cut, disk.is_image) = (false, false);
+        };
+        let mut written = self.write(required & !not_there, limits, out, put);
+        // The others when it counts.
+        if !change.is_joining() && written | not_there == 0 {
+            written = self.write(others, limits, out, put);
+        }
         let failed = ids((written | not_there) & required);
         let run = self.run_mut();
         // One that was out and is back must know that it was, too.
@@ -969,23 +1032,26 @@ impl World {
         let since = Since { checkpoint: run.last.number.into(), position };
         let id = self.change();
         match change.clone().written(&failed, since, id) {
-            Step::Write(change) => self.run_mut().phase = Phase::Labels(*change, Box::new(after)),
+            Step::Write(change) => {
+                self.run_mut().phase = Phase::Labels(Rc::new(*change), Rc::clone(after));
+            }
             Step::Durable(label) => {
+                let label = Rc::new(label);
                 self.tips.retain(|tip| !tip.led_to(&label));
-                self.tips.push(label.clone());
+                self.tips.push(Rc::clone(&label));
                 let run = self.run_mut();
                 run.full |= mask(
                     &label.active().filter(|d| run.label.member(*d).is_none()).collect::<Vec<_>>(),
                 );
                 run.label = label;
-                self.after(after);
+                self.after(After::clone(after));
             }
             Step::Refused(Refusal::LastHolder { journal: true, .. }) => {
-                let to = self.move_journal(mask(&failed), flaw);
+                let to = self.move_journal(mask(&failed));
                 let id = self.change();
-                match change.moved(to.clone(), id) {
+                match change.clone().moved(to.clone(), id) {
                     Ok(change) if !to.is_empty() => {
-                        self.run_mut().phase = Phase::Labels(change, Box::new(after));
+                        self.run_mut().phase = Phase::Labels(Rc::new(change), Rc::clone(after));
                     }
                     _ => self.run = None,
                 }
@@ -1007,7 +1073,9 @@ impl World {
         let run = self.run();
         if self.writes < limits.writes {
             self.small_write(limits, flaw, out);
-            self.whole_write(limits, flaw, out);
+            if limits.whole {
+                self.whole_write(limits, flaw, out);
+            }
         }
         if self.written() != run.known {
             let mut own = self.clone();
@@ -1029,7 +1097,7 @@ impl World {
         }
         self.returns(flaw, out);
         if self.orders < limits.orders {
-            self.order(flaw, out);
+            self.order(limits, flaw, out);
         }
     }
 
@@ -1058,12 +1126,13 @@ impl World {
     fn append(mut self, batch: Batch, lost: u8, limits: &Limits, flaw: Flaw, out: &mut Vec<Next>) {
         let run = self.run_mut();
         let position = run.journal.len();
-        run.journal.push(batch.clone());
+        Rc::make_mut(&mut run.journal).push(batch.clone());
         let journal = mask(&run.label.journal) & run.full;
         let put = batch.clone();
         let failed = self.write(journal, limits, out, |disk, _| {
-            disk.ring.truncate(position);
-            disk.ring.push(put.clone());
+            let ring = Rc::make_mut(&mut disk.ring);
+            ring.truncate(position);
+            ring.push(put.clone());
         });
         match failed | lost {
             0 => self.after(After::Ack(batch)),
@@ -1087,6 +1156,7 @@ impl World {
             return;
         }
         run.now.whole |= bit(write);
+        run.touched |= seats;
         ids(missed).iter().for_each(|disk| run.now.lacks[usize::from(disk.0)] |= bit(write));
         if failed == 0 {
             return next.append(Batch::Whole(write), 0, limits, flaw, out);
@@ -1112,12 +1182,13 @@ impl World {
             }
             let mut next = self.clone();
             if run.full & bit(number) == 0 {
-                let theirs = disk.label.as_ref().expect("a member has a label");
+                let theirs = disk.label.as_deref().expect("a member has a label");
                 if !may_return(theirs, &run.label) {
                     continue;
                 }
                 let lack = lack_of(theirs, disk.is_cut, &run.label);
-                if lack == Some(Lack::Old) {
+                let lack = lack.or_else(|| self.is_behind(number).then_some(Lack::Old));
+                if lack == Some(Lack::Old) && !disk.is_image {
                     out.push(Err(format!("disk {number} is what it was, and passes for {lack:?}")));
                     continue;
                 }
@@ -1135,8 +1206,9 @@ impl World {
                 let label = run.label.clone();
                 if flaw != Flaw::LaxReturn {
                     next.disks[usize::from(number)].label =
-                        Some(label.for_disk(DiskId(number.into())));
+                        Some(Rc::new(label.for_disk(DiskId(number.into()))));
                     next.disks[usize::from(number)].is_cut = false;
+                    next.disks[usize::from(number)].is_image = false;
                 }
                 let hasty = (flaw == Flaw::HastyRecord).then(|| next.recorded(&run.last));
                 let events = [vec![Event::Behind], hasty.unwrap_or_default()].concat();
@@ -1144,26 +1216,56 @@ impl World {
                 out.push(Ok(next));
                 continue;
             }
+            // One that lacks nothing needs nobody who gives it anything.
+            let lacks = run.now.stale & bit(number) != 0 || run.now.lacks[usize::from(number)] != 0;
             let others = run.now.seats.iter().filter(|seat| {
                 **seat != number && run.full & bit(**seat) != 0 && run.now.stale & bit(**seat) == 0
             });
             let is_seat = run.now.seats.contains(&number);
-            if is_seat && others.count() + self.losses < run.now.seats.len() {
+            if is_seat && lacks && others.count() + self.losses < run.now.seats.len() {
                 continue;
             }
-            next.disks[usize::from(number)].version = run.known;
-            next.disks[usize::from(number)].whole = run.now.whole;
+            if lacks || !is_seat {
+                next.disks[usize::from(number)].version = run.known;
+                next.disks[usize::from(number)].whole = run.now.whole;
+            }
             let run = next.run_mut();
             run.now.stale &= !bit(number);
             run.now.lacks[usize::from(number)] = 0;
             run.joined |= bit(number);
+            run.touched |= bit(number);
             run.phase = Phase::Record;
             out.push(Ok(next));
         }
     }
 
+    /// The disk that was told to leave, once nothing is on it: its seat is another's by the last record.
+    fn leaving(&self, limits: &Limits) -> Vec<DiskId> {
+        let run = self.run();
+        let has_left = !run.last.seats.contains(&0) && !run.now.seats.contains(&0);
+        if limits.orders > 0 && has_left { vec![DiskId(0)] } else { Vec::new() }
+    }
+
+    /// What leaves in order leaves as many copies of checkpoints and journal as there can be.
+    fn check_leaving(&self, disk: DiskId) -> Result<(), String> {
+        let label = &self.run().label;
+        let others = |disks: &[DiskId]| disks.iter().filter(|other| **other != disk).count();
+        let holds = |disks: &[DiskId]| disks.contains(&disk);
+        let is_data = |d: &DiskId| label.member(*d).is_some_and(|r| r.kind == MemberKind::Data);
+        let active: Vec<DiskId> = label.active().filter(is_data).collect();
+        let wanted = others(&active).min(3);
+        let has_own = label.active().any(|disk| !is_data(&disk));
+        if self.faults == 0
+            && (holds(&label.holders) && others(&label.holders) < wanted
+                || holds(&label.journal) && !has_own && others(&label.journal) < wanted)
+        {
+            return Err(format!("disk {} leaves too few holders", disk.0));
+        }
+        Ok(())
+    }
+
     /// A disk is added, or one takes the place of another, which then leaves.
-    fn order(&self, flaw: Flaw, out: &mut Vec<Next>) {
+    fn order(&self, limits: &Limits, flaw: Flaw, out: &mut Vec<Next>) {
         let run = self.run();
         let spare = self.disks.len() as u8 - 1;
         let known = run.label.member(DiskId(spare.into()));
@@ -1172,7 +1274,7 @@ impl World {
             let mut next = self.clone();
             next.orders += 1;
             let uuid = [spare; 16];
-            let (kind, name) = (MemberKind::Data, format!("d{spare}"));
+            let (kind, name) = (MemberKind::Data, String::new());
             let joined = Event::Joined { uuid, kind, size_bytes: SIZE, name };
             next.relabel(&label, vec![joined], After::Idle, flaw);
             out.push(Ok(next));
@@ -1188,8 +1290,9 @@ impl World {
             next.disks[usize::from(spare)].whole = run.now.whole;
             let run = next.run_mut();
             run.now.lacks[usize::from(spare)] = 0;
+            run.touched |= bit(spare);
             run.replacement = Some((0, spare));
-            if flaw == Flaw::A7EarlyPromotion {
+            if takes_place(false) {
                 run.now.seats[0] = spare;
                 run.replacement = None;
             }
@@ -1202,7 +1305,24 @@ impl World {
         }
         let old = DiskId(0);
         let is_left = run.last.seats.contains(&spare) && run.now.seats.contains(&spare);
-        if is_left && label.member(old).is_some_and(MemberRecord::is_used) {
+        let active = ids(mask(&label.active().collect::<Vec<_>>()) & run.full);
+        let leaving = self.leaving(limits);
+        let holders = checkpoint_successors(&label, &active, &leaving, 3);
+        let holding: Vec<DiskId> =
+            active.into_iter().filter(|disk| label.holders.contains(disk)).collect();
+        let mut journal = journal_successors(&label, &holding, &leaving, 3);
+        journal.retain(|disk| !label.journal.contains(disk));
+        let is_needed = label.holders.contains(&old) && !holders.is_empty()
+            || label.journal.contains(&old) && !journal.is_empty();
+        if is_left && is_needed {
+            // Others get what it holds with the next checkpoint.
+            let mut next = self.clone();
+            next.run_mut().phase = Phase::Record;
+            out.push(Ok(next));
+        } else if is_left && label.member(old).is_some_and(MemberRecord::is_used) {
+            if let Err(why) = self.check_leaving(old) {
+                return out.push(Err(why));
+            }
             let mut next = self.clone();
             next.run_mut().full &= !1;
             next.relabel(&label, vec![Event::Left(old)], After::Idle, flaw);
@@ -1212,55 +1332,6 @@ impl World {
 }
 
 impl World {
-    /// The same for all worlds that differ in nothing but the numbers of changes and generations:
-    /// what matters of these is which label led to which.
-    pub(super) fn key(&self) -> u64 {
-        let mut world = self.clone();
-        let mut known: Vec<Label> = Vec::new();
-        world.labels_mut().into_iter().for_each(|label| {
-            let number = known.iter().position(|other| other.change == label.change);
-            let number = number.unwrap_or(known.len());
-            if number == known.len() {
-                known.push(label.clone());
-            }
-            label.change = ChangeId(number as u64);
-            label.generation = 0;
-            label.ancestors.clear();
-            label.went_out.iter_mut().for_each(|(_, generation)| *generation = 0);
-        });
-        world.next_change = 0;
-        let mut hasher = DefaultHasher::new();
-        world.hash(&mut hasher);
-        for one in &known {
-            for other in &known {
-                let order = one.generation.cmp(&other.generation);
-                (one.led_to(other), one.parent_led_to(other), order).hash(&mut hasher);
-                // How much older than its going out a disk may pass for.
-                for (disk, generation) in &one.went_out {
-                    let ago = generation.saturating_sub(other.generation).min(4);
-                    (disk, ago).hash(&mut hasher);
-                }
-                // Of two of one generation the lower number is preferred.
-                (one.change < other.change).hash(&mut hasher);
-            }
-        }
-        hasher.finish()
-    }
-
-    fn labels_mut(&mut self) -> Vec<&mut Label> {
-        let mut labels: Vec<&mut Label> =
-            self.disks.iter_mut().filter_map(|disk| disk.label.as_mut()).collect();
-        if let Some(run) = &mut self.run {
-            labels.push(&mut run.label);
-            if let Phase::Labels(change, _) = &mut run.phase {
-                labels.extend([&mut change.base, &mut change.next]);
-            }
-        }
-        labels.extend(self.acks.iter_mut().map(|(label, _)| label));
-        labels.extend(&mut self.tips);
-        labels
-    }
-
     /// What is to be known when it goes wrong.
     pub(super) fn brief(&self) -> String {
         let states = |label: &Label| {
@@ -1277,7 +1348,7 @@ impl World {
         };
         let mut text = String::new();
         for (number, disk) in self.disks.iter().enumerate() {
-            let label = disk.label.as_ref().map(states).unwrap_or_default();
+            let label = disk.label.as_deref().map(states).unwrap_or_default();
             let slots: Vec<_> = disk.slots.iter().flatten().collect();
             text += &format!(
                 "\ndisk {number}: {label} refuses {} ring {:?} v{} w{:b} waves {:?} slots {slots:?}",

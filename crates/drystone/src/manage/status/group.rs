@@ -54,6 +54,8 @@ fn problems(group: &Group) -> Vec<String> {
             stores(group)
         )
     });
+    let nobody = group.address.as_ref().filter(|_| group.address_member.is_none());
+    let nobody = nobody.filter(|_| store.is_none()).map(|address| nobody_has(group, address));
     let own = (!group.settings_differ.is_empty()).then(|| own_settings(group));
     let fault = group.settings_fault.as_ref().map(|why| {
         format!(
@@ -62,7 +64,16 @@ fn problems(group: &Group) -> Vec<String> {
             group.name
         )
     });
-    store.into_iter().chain(part).chain(away).chain(own).chain(fault).collect()
+    let of_store = store.into_iter().chain(part).chain(away);
+    of_store.chain(nobody).chain(own).chain(fault).collect()
+}
+
+fn nobody_has(group: &Group, address: &str) -> String {
+    let why = match &group.address_fault {
+        Some(why) => format!("this one says: {why}"),
+        None => "a member that can have it takes it within seconds".to_owned(),
+    };
+    format!("no member has the address {address} of group {}: {why}", group.name)
 }
 
 /// How many things that differ are named.
@@ -121,6 +132,26 @@ mod tests {
         assert!(said.ends_with("'drystone member remove c' if it is gone for good"), "{said}");
         let said = problems(&group(3, &["b", "c"], None)).remove(0);
         assert!(said.starts_with("members b, c of group san1 are away, "), "{said}");
+    }
+
+    #[test]
+    fn an_address_that_nobody_has_is_said_with_what_this_member_knows_of_it() {
+        let with = |member: Option<&str>, fault: Option<&str>, store_fault| Group {
+            address: Some("192.0.2.100/24".to_owned()),
+            address_member: member.map(str::to_owned),
+            address_fault: fault.map(str::to_owned),
+            ..group(3, &[], store_fault)
+        };
+        // Another one has it, whatever keeps this one from that.
+        assert_eq!(problems(&with(Some("b"), Some("no right"), None)), [""; 0]);
+        let said = problems(&with(None, Some("no right"), None));
+        let wanted =
+            "no member has the address 192.0.2.100/24 of group san1: this one says: no right";
+        assert_eq!(said, [wanted]);
+        let said = problems(&with(None, None, None)).remove(0);
+        assert!(said.ends_with("a member that can have it takes it within seconds"), "{said}");
+        let said = problems(&with(None, None, Some("no endpoint answers")));
+        assert_eq!(said.len(), 1, "who has it is not known: {said:?}");
     }
 
     #[test]

@@ -40,7 +40,10 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
 }
 
 fn show(args: &TopArgs) -> anyhow::Result<()> {
-    let desk = Desk::new(&args.member)?.of_one_member();
+    let mut desk = Desk::new(&args.member)?.of_one_member();
+    if desk.on_member.is_none() && !desk.client.is_local() {
+        desk = desk.of_who_answers()?;
+    }
     if args.member.json {
         return lines(args, &desk);
     }

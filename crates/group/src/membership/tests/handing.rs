@@ -34,7 +34,30 @@ fn holder(membership: &Membership, name: &str) -> Option<Holder> {
 }
 
 fn held(member: MemberId, name: &str, moved: Option<&str>) -> Option<Holder> {
-    Some(Holder { member, name: name.to_owned(), moved: moved.map(id) })
+    Some(Holder { member, name: name.to_owned(), moved: moved.map(id), adopted: Vec::new() })
+}
+
+/// By which moves a name has come to who has had its volume, by their digits.
+fn adopted(membership: &Membership, name: &str) -> String {
+    let adopted = holder(membership, name).expect("somebody has it").adopted;
+    adopted.iter().map(|id| id.to_string().remove(0)).collect()
+}
+
+fn adopt(
+    membership: &Membership,
+    member: MemberId,
+    name: &str,
+    digit: &str,
+) -> Result<bool, MembershipError> {
+    wait(membership.adopt_name(member, name, &id(digit)))
+}
+
+/// A name that was given to member 2 by the move `a`; the server of that has joined again since, as member 3.
+fn given_to_one_that_is_another_now(others: &Membership) {
+    claim(others, ONE, &["VM_1"]).unwrap();
+    hand_over(others, (ONE, TWO), "VM_1", "a").unwrap();
+    wait(others.remove("server-2")).unwrap();
+    assert_eq!(join(others, applicant(2)).unwrap().0, THREE);
 }
 
 /// Whose it is, where it is not the source's.
@@ -90,6 +113,22 @@ fn what_was_given_is_known_by_its_move_as_long_as_it_is_there() {
     let found = wait(store.range(Selection::key(name_key("a")))).unwrap();
     let wanted = br#"{"version":1,"value":{"member":2,"name":"a"}}"#;
     assert_eq!(found.kvs[0].value, wanted, "as earlier versions write it");
+}
+
+/// A volume of that name is gone, as its disks are, and its claim is still there when somebody makes another one.
+#[test]
+fn a_volume_that_is_made_anew_has_not_come_by_the_move_of_another_one() {
+    let (_, membership) = pair();
+    claim(&membership, ONE, &["vm"]).unwrap();
+    hand_over(&membership, (ONE, TWO), "vm", "a").unwrap();
+    assert!(adopt(&membership, TWO, "vm", "a").unwrap());
+    claim(&membership, TWO, &["VM"]).unwrap();
+    let has_come = Holder { adopted: vec![id("a")], ..held(TWO, "VM", Some("a")).unwrap() };
+    assert_eq!(holder(&membership, "vm"), Some(has_come), "it is the same volume");
+    let new = wait(membership.claim_names_anew(TWO, &owned(&["vm"]))).unwrap();
+    assert_eq!(new, owned(&[]), "the name is its own");
+    assert_eq!(holder(&membership, "vm"), held(TWO, "vm", None));
+    assert!(wait(membership.claim_names_anew(ONE, &owned(&["vm"]))).is_err());
 }
 
 #[test]
@@ -239,4 +278,116 @@ fn what_a_later_version_wrote_is_neither_given_nor_kept() {
         };
     }
     assert_eq!(revision(&store), before);
+}
+
+/// An operator settles at the source that the volume stays there, while its destination, which is another member by
+/// now, adopts it: whichever comes first, the other one does not serve it.
+#[test]
+fn a_name_that_is_taken_while_its_volume_is_adopted_is_one_members() {
+    // Before the destination looks, and between its look and what it writes.
+    for is_between in [false, true] {
+        let (meddled, membership, others) = meddled();
+        given_to_one_that_is_another_now(&others);
+        let keeps = {
+            let others = others.clone();
+            move || drop(claim(&others, ONE, &["VM_1"]).expect("who had it is no member"))
+        };
+        match is_between {
+            true => meddled.plan(Act::After(Box::new(keeps))),
+            false => keeps(),
+        }
+        assert!(!adopt(&membership, THREE, "vm-1", "a").unwrap(), "between: {is_between}");
+        assert_eq!(holder(&others, "VM_1"), held(ONE, "VM_1", None));
+    }
+    // Before the source looks, and between its look and what it writes.
+    for is_between in [false, true] {
+        let (meddled, membership, others) = meddled();
+        given_to_one_that_is_another_now(&others);
+        let adopts = {
+            let others = others.clone();
+            move || assert!(adopt(&others, THREE, "vm-1", "a").expect("it is given"))
+        };
+        match is_between {
+            true => meddled.plan(Act::After(Box::new(adopts))),
+            false => adopts(),
+        }
+        let kept = claim(&membership, ONE, &["VM_1"]).unwrap_err();
+        let MembershipError::VolumeNameTaken { member_name, .. } = kept else { panic!("{kept}") };
+        assert_eq!(member_name, "server-2");
+        let wanted =
+            held(THREE, "VM_1", Some("a")).map(|it| Holder { adopted: vec![id("a")], ..it });
+        assert_eq!(holder(&others, "VM_1"), wanted);
+    }
+}
+
+/// What was not answered is not relied on: it may be done late, or never.
+#[test]
+fn an_adoption_that_was_not_answered_is_asked_for_again_and_comes_too_late_once_the_name_is_taken()
+{
+    let (store, membership, others) = meddled();
+    given_to_one_that_is_another_now(&others);
+    for act in [Act::Lost, nothing()] {
+        store.plan(act);
+        let unheard = adopt(&membership, THREE, "VM_1", "a").unwrap_err();
+        assert!(matches!(unheard, MembershipError::Store(StoreError::Failed(_))), "{unheard}");
+    }
+    assert!(adopt(&membership, THREE, "VM_1", "a").unwrap(), "it was made");
+    assert_eq!(adopted(&others, "VM_1"), "a", "once");
+
+    let (meddled, membership, others) = meddled();
+    given_to_one_that_is_another_now(&others);
+    meddled.plan(Act::Late);
+    adopt(&membership, THREE, "VM_1", "a").unwrap_err();
+    claim(&others, ONE, &["VM_1"]).expect("who had it is no member");
+    assert!(!meddled.deliver(), "it is served at the source by now");
+    assert_eq!(holder(&others, "VM_1"), held(ONE, "VM_1", None));
+}
+
+#[test]
+fn a_name_is_adopted_by_a_member_and_only_by_the_move_that_gave_it() {
+    let (_, membership) = pair();
+    claim(&membership, ONE, &["a", "b"]).unwrap();
+    hand_over(&membership, (ONE, TWO), "a", "a").unwrap();
+    assert!(!adopt(&membership, TWO, "free", "a").unwrap());
+    assert!(!adopt(&membership, TWO, "a", "b").unwrap(), "another move");
+    assert!(!adopt(&membership, ONE, "b", "a").unwrap(), "it was given by none");
+    // Two servers have stored that it has come to them: the disks of one were copied.
+    assert_eq!(join(&membership, applicant(3)).unwrap().0, THREE);
+    let taken = adopt(&membership, THREE, "a", "a").unwrap_err();
+    let MembershipError::VolumeNameTaken { member_name, .. } = taken else { panic!("{taken}") };
+    assert_eq!(member_name, "server-2");
+    wait(membership.remove("server-2")).unwrap();
+    let removed = adopt(&membership, TWO, "a", "a").unwrap_err();
+    assert!(matches!(removed, MembershipError::Removed), "{removed}");
+    assert_eq!(adopted(&membership, "a"), "");
+}
+
+/// Who has a name by another move has not got the volume by that: the one before may have made another of the name.
+#[test]
+fn a_name_says_which_destinations_have_had_its_volume() {
+    let (_, membership) = pair();
+    claim(&membership, ONE, &["a", "b"]).unwrap();
+    hand_over(&membership, (ONE, TWO), "a", "a").unwrap();
+    hand_over(&membership, (ONE, TWO), "b", "b").unwrap();
+    assert!(adopt(&membership, TWO, "a", "a").unwrap());
+    // As after each start, and for a new volume.
+    claim(&membership, TWO, &["A", "b"]).unwrap();
+    for name in ["a", "b"] {
+        assert_eq!(hand_over(&membership, (TWO, ONE), name, "c").unwrap(), HandOver::Done);
+        assert!(adopt(&membership, ONE, name, "c").unwrap());
+    }
+    assert_eq!((adopted(&membership, "a"), adopted(&membership, "b")), ("ac".into(), "c".into()));
+    let holder = holder(&membership, "b").expect("somebody has it");
+    assert!(holder.was_adopted_by(&id("c")) && !holder.was_adopted_by(&id("b")));
+    assert!(holder.is_given_by(&id("c")) && !holder.is_given_by(&id("b")));
+    for digit in ["1", "2", "3", "4", "5", "6", "7", "8"] {
+        let (from, to) =
+            if digit.parse::<u8>().unwrap() % 2 == 1 { (ONE, TWO) } else { (TWO, ONE) };
+        hand_over(&membership, (from, to), "a", digit).unwrap();
+        assert!(adopt(&membership, to, "a", digit).unwrap());
+    }
+    assert_eq!(adopted(&membership, "a"), "12345678", "it does not grow for ever");
+    release(&membership, ONE, &["A", "a"]);
+    claim(&membership, ONE, &["a"]).unwrap();
+    assert_eq!(adopted(&membership, "a"), "", "another volume");
 }

@@ -188,6 +188,7 @@ fn what_members_serve_is_said_and_said_anew() {
         serial: "S1".to_owned(),
         size_bytes: 1 << 40,
         is_online: true,
+        is_lost: false,
         shown: Shown::Listed(list),
     };
     let portals = vec!["10.0.0.1:3260".parse().unwrap(), "[fd00::1]:3260".parse().unwrap()];
@@ -201,6 +202,7 @@ fn what_members_serve_is_said_and_said_anew() {
         portal_group: 7,
         schedules: vec!["nightly".to_owned()],
         deleted: vec!["old".to_owned()],
+        deleted_lost: Vec::new(),
         uses,
         shares: true,
         leaving: vec!["iqn.gone".to_owned()],
@@ -226,6 +228,7 @@ fn what_an_earlier_version_says_of_a_member_is_read() {
         serial: String::new(),
         size_bytes: 1,
         is_online: true,
+        is_lost: false,
         shown: Shown::Nobody,
     };
     let portals = vec!["10.0.0.1:3260".parse().unwrap()];

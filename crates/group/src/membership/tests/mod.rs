@@ -1,6 +1,9 @@
 //! Members of a group over the embedded store.
 
+mod address;
+mod connections;
 mod failures;
+mod growth;
 mod handing;
 mod lives;
 mod meddled;
@@ -10,6 +13,7 @@ mod pools;
 mod races;
 mod roll;
 mod rules;
+mod sets;
 mod tokens;
 mod walk;
 

@@ -212,7 +212,7 @@ fn pools_end_with_the_group() {
 fn pools_that_cannot_be_are_found() {
     type Breaks = fn(&mut Roll);
     let breaks: [(&str, Breaks); 7] = [
-        ("tokens or pools, and no group", |roll| {
+        ("limits or an address, and no group", |roll| {
             *roll = Roll::default();
             put(roll, "fast", &[]);
         }),

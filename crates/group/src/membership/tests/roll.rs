@@ -45,6 +45,7 @@ fn keys_are_as_they_are_documented() {
             "group/about".to_owned(),
             "group/guard".to_owned(),
             "group/inventory/00001".to_owned(),
+            "group/limits".to_owned(),
             "group/members/00001".to_owned(),
             "group/pools/fast".to_owned(),
             "group/present/00001".to_owned(),
@@ -52,7 +53,7 @@ fn keys_are_as_they_are_documented() {
             "names/vm-1".to_owned(),
         ]
     );
-    let present = &all.kvs[5];
+    let present = &all.kvs[6];
     assert_eq!((present.value.as_slice(), present.lease), (&b"7"[..], Some(lease)));
 }
 

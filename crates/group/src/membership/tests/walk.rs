@@ -84,7 +84,7 @@ fn make(
         }
         Request::Publish { server } => {
             let inventory = Inventory::default();
-            wait(membership.publish(number(roll, server), &inventory)).map(|()| None)
+            wait(membership.publish(number(roll, server), &inventory)).map(|_| None)
         }
         Request::Remove { server } => {
             wait(membership.remove(&format!("server-{server}"))).map(|_| None)

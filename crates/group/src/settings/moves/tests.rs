@@ -32,12 +32,14 @@ fn group() -> GroupId {
 fn departure(volume: u32, stage: Stage) -> Departure {
     let (name, iqns) = ("vm".to_owned(), vec!["iqn.x:vm".to_owned()]);
     let (group, from, to) = (group(), MemberId(1), MemberId(2));
-    Departure { id: id(ID), group, volume, name, from, to, iqns, stage }
+    let (to_name, serial) = ("right".to_owned(), "FEDCBA9876543210-V1F".to_owned());
+    Departure { id: id(ID), group, volume, name, from, to, to_name, serial, iqns, stage }
 }
 
 fn arrival(volume: u32) -> Arrival {
-    let (name, from) = ("vm".to_owned(), MemberId(1));
-    Arrival { id: id(ID), group: group(), volume, name, from, online: true }
+    let (name, from, from_name) = ("vm".to_owned(), MemberId(1), "left".to_owned());
+    let serial = "0123456789abcdef".to_owned();
+    Arrival { id: id(ID), group: group(), volume, name, from, from_name, serial, online: true }
 }
 
 fn adopted() -> Adopted {
@@ -90,7 +92,9 @@ fn records_lie_in_the_store_as_they_always_have() {
         let begin = format!(
             r#"{{"version":1,"value":{{"id":"{ID}","group":"{group}","volume":31,"name":"vm","#
         );
-        let end = format!(r#""from":1,"to":2,"iqns":["iqn.x:vm"],"stage":"{stage}"}}}}"#);
+        let end = format!(
+            r#""from":1,"to":2,"to_name":"right","serial":"FEDCBA9876543210-V1F","iqns":["iqn.x:vm"],"stage":"{stage}"}}}}"#
+        );
         begin + &end
     };
     assert_eq!(lies(&store, "departures/0000001f"), Some(of_stage("leaving")));
@@ -99,7 +103,7 @@ fn records_lie_in_the_store_as_they_always_have() {
 
     arrive(&settings, 0x20).unwrap();
     let wanted = format!(
-        r#"{{"version":1,"value":{{"id":"{ID}","group":"{}","volume":32,"name":"vm","from":1,"online":true}}}}"#,
+        r#"{{"version":1,"value":{{"id":"{ID}","group":"{}","volume":32,"name":"vm","from":1,"from_name":"left","serial":"0123456789abcdef","online":true}}}}"#,
         group()
     );
     assert_eq!(lies(&store, &format!("arrivals/{ID}")), Some(wanted));
@@ -111,6 +115,31 @@ fn records_lie_in_the_store_as_they_always_have() {
     assert_eq!(*left, departure(0x1f, Stage::Gone));
     assert_eq!(*state.arrivals[&id(ID)].as_ref().expect("it reads"), arrival(0x20));
     assert_eq!(*state.adopted[&0x20].as_ref().expect("it reads"), adopted());
+}
+
+/// Arrays have those that were written before the other member was named in them.
+#[test]
+fn records_without_the_name_of_the_other_member_are_read_and_written_as_they_are() {
+    let (settings, store) = settings();
+    let begin = |volume: u32| {
+        let group = group();
+        format!(
+            r#"{{"version":1,"value":{{"id":"{ID}","group":"{group}","volume":{volume},"name":"vm","#
+        )
+    };
+    let leaves = begin(31) + r#""from":1,"to":2,"iqns":["iqn.x:vm"],"stage":"leaving"}}"#;
+    let comes = begin(32) + r#""from":1,"online":true}}"#;
+    put(&store, "departures/0000001f", leaves.as_bytes());
+    put(&store, &format!("arrivals/{ID}"), comes.as_bytes());
+    let read = state(&settings);
+    let (to_name, serial) = (String::new(), String::new());
+    let old = Departure { to_name, serial, ..departure(31, Stage::Leaving) };
+    assert_eq!(*read.departures[&31].as_ref().expect("it reads"), old);
+    let arrived = Arrival { from_name: String::new(), serial: String::new(), ..arrival(32) };
+    assert_eq!(*read.arrivals[&id(ID)].as_ref().expect("it reads"), arrived);
+    wait(settings.depart(&Departure { stage: Stage::Gone, ..old })).expect("it goes on");
+    let gone = leaves.replace("leaving", "gone");
+    assert_eq!(lies(&store, "departures/0000001f"), Some(gone));
 }
 
 #[test]

@@ -77,6 +77,7 @@ fn a_group_that_cannot_be_made_leaves_nothing() {
             name: name.to_owned(),
             member: None,
             listen: one.listen,
+            address: None,
         };
         let refused = one.refused(create("lab")).await;
         let port = taken.local_addr().unwrap();
@@ -104,7 +105,7 @@ fn a_member_whose_files_do_not_read_serves_and_says_so() {
         assert!(why.contains("membership.json"), "{why}");
         assert_eq!(one.told(Kind::GroupDamaged), 1);
         let (name, listen) = ("lab".to_owned(), one.listen);
-        let create = GroupRequest::Create { name, member: None, listen };
+        let create = GroupRequest::Create { name, member: None, listen, address: None };
         assert!(one.refused(create).await.starts_with("this member cannot take part"));
         assert!(file.exists());
         one.end().await;
@@ -126,7 +127,8 @@ fn a_member_that_ends_while_it_makes_a_group_leaves_no_etcd() {
         let (done, made) = ring::oneshot();
         ring::spawn(async move {
             let (name, member) = ("lab".to_owned(), Some("one".to_owned()));
-            done.send(here.answer(GroupRequest::Create { name, member, listen }).await.map(drop));
+            let create = GroupRequest::Create { name, member, listen, address: None };
+            done.send(here.answer(create).await.map(drop));
         });
         let runs = || {
             let making = one.here.making.borrow();

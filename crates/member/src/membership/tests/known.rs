@@ -7,7 +7,7 @@ use super::*;
 use crate::group_request::{GroupRequest, RollNow};
 
 fn now(node: &Node) -> Option<Arc<RollNow>> {
-    node.roll.now()
+    node.of_group.roll.now()
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn the_roll_is_known_while_the_member_is_in_a_group_and_says_when_it_may_be_old(
         one.ask(GroupRequest::Delete).await;
         assert!(now(&one).is_none());
         one.create().await;
-        let current = one.roll.clone();
+        let current = one.of_group.roll.clone();
         assert!(current.now().is_some());
         one.end().await;
         assert!(current.now().is_none(), "it has ended");

@@ -15,7 +15,7 @@ fn a_group_is_made_joined_and_left_and_outlives_its_members_lives() {
         let state = one.create().await;
         assert_eq!((state.name.as_str(), state.here.as_str(), state.members), ("lab", "one", 1));
         assert_eq!(state.store_fault, None);
-        let door = one.here.door.now().expect("others can join there");
+        let door = one.of_group.door.now().expect("others can join there");
         assert_eq!(door.address, one.listen);
         let again = GroupRequest::Prepare { member: None, listen: one.listen };
         assert_eq!(one.refused(again).await, "this member is in the group 'lab' already");
@@ -60,7 +60,7 @@ fn a_group_is_made_joined_and_left_and_outlives_its_members_lives() {
         assert_eq!(renamed.name, "new");
         one.ask(GroupRequest::Delete).await;
         assert_eq!(one.shown().await, GroupShown::None);
-        assert!(!one.keeps_anything() && one.here.door.now().is_none());
+        assert!(!one.keeps_anything() && one.of_group.door.now().is_none());
         one.create().await;
         one.end().await;
         two.end().await;

@@ -1,6 +1,8 @@
 //! What members of a group do by what they know of it, and members on this machine ([`node`]), each at an address of
 //! its own, over an etcd that they run themselves.
 
+mod address;
+mod connections;
 mod joining;
 mod known;
 mod lists;
@@ -68,6 +70,8 @@ fn file_of(member: u16, is_ending: bool) -> MembershipFile {
         has_seat: false,
         is_ending,
         settings: SettingsMark::Own,
+        group_address: None,
+        limits: None,
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Node {
     pub(super) listen: SocketAddr,
     pub(super) name: &'static str,
     /// What its other threads know of the group.
-    pub(super) roll: CurrentRoll,
+    pub(super) of_group: OfGroup,
     /// The names of its volumes, as its array would have them.
     pub(super) volumes: Rc<RefCell<Vec<String>>>,
 }
@@ -46,10 +46,9 @@ impl Node {
         volumes: Rc<RefCell<Vec<String>>>,
     ) -> Self {
         let logs = Logs::open(data.path()).unwrap();
-        let (door, roll) = (CurrentDoor::default(), CurrentRoll::default());
+        let of_group = OfGroup::default();
         let array = format!("array-of-{name}");
-        let here =
-            InGroup::read(data.path(), array, (door, roll.clone()), logs.events.clone()).await;
+        let here = InGroup::read(data.path(), array, of_group.clone(), logs.events.clone()).await;
         here.set_own(Inventory {
             portals: vec![SocketAddr::new(listen.ip(), 3260)],
             volumes: vec![ListedVolume {
@@ -64,7 +63,7 @@ impl Node {
         let named = volumes.clone();
         here.set_volumes(move || named.borrow().clone());
         here.start();
-        Self { here, logs, data, listen, name, roll, volumes }
+        Self { here, logs, data, listen, name, of_group, volumes }
     }
 
     /// Ends it as its process would, and starts it again.
@@ -94,7 +93,9 @@ impl Node {
     pub(super) async fn create(&self) -> GroupState {
         let member = Some(self.name.to_owned());
         let name = "lab".to_owned();
-        let made = self.ask(GroupRequest::Create { name, member, listen: self.listen }).await;
+        let listen = self.listen;
+        let create = GroupRequest::Create { name, member, listen, address: None };
+        let made = self.ask(create).await;
         let Answer::Group(GroupShown::In(state)) = made else { panic!("{made:?}") };
         *state
     }

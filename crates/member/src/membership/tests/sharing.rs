@@ -39,7 +39,7 @@ fn shown(rig: &Rig) -> Option<GroupState> {
 
 pub(crate) fn make_group(rig: &Rig, member: &str, listen: SocketAddr) {
     let (name, member) = ("lab".to_owned(), Some(member.to_owned()));
-    asked(rig, GroupRequest::Create { name, member, listen }).expect("a group");
+    asked(rig, GroupRequest::Create { name, member, listen, address: None }).expect("a group");
 }
 
 /// What the interface does at both ends.
@@ -105,8 +105,8 @@ fn members_share_what_is_set_from_the_moment_they_join_and_after_each_start() {
         })
     });
     let refused = policy(&left, PolicyRequest::Delete { name: "kvm".to_owned() }).unwrap_err();
-    let why =
-        "policy 'kvm' is on access lists of volumes of the member 'right': remove it there first";
+    let why = "policy 'kvm' is on access lists of volumes of the member 'right', be it one of its own \
+               where it keeps settings of its own: remove it there first";
     assert_eq!(refused, why);
 
     // Its next start follows the group before the store has answered: nothing is set on it alone.

@@ -61,6 +61,8 @@ pub(super) struct Incoming {
     pub(super) passport: Passport,
     /// The group that it comes in.
     group: GroupId,
+    /// The name of its source there; empty where that is not known.
+    from_name: String,
     /// The hidden volume.
     volume: u32,
     step: Cell<Step>,
@@ -258,7 +260,10 @@ impl Member {
         let (id, heard) = (passport.id.clone(), Cell::new(Instant::now()));
         let (step, turn) = (Cell::new(Step::Open), Turn::default());
         let came_bytes = Cell::new(0);
-        let incoming = Incoming { passport, group, volume: made.id, step, came_bytes, heard, turn };
+        let from_name = self.known_name(passport.from).unwrap_or_default();
+        let volume = made.id;
+        let incoming =
+            Incoming { passport, group, from_name, volume, step, came_bytes, heard, turn };
         let former = self.moving.arriving().all.borrow_mut().insert(id, Rc::new(incoming));
         debug_assert!(former.is_none(), "a second volume of its hidden name is refused");
         // The others hear that it has a part in a move.
@@ -415,6 +420,8 @@ impl Member {
             volume: incoming.volume,
             name: passport.name.clone(),
             from: passport.from,
+            from_name: incoming.from_name.clone(),
+            serial: passport.serial.clone(),
             online: seal.online,
         };
         let adopted =

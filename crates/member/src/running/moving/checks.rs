@@ -8,8 +8,10 @@ use group::ownership::MemberId;
 
 use super::super::{Member, MoveError, RequestError};
 use super::copying::is_of_move;
+use crate::mutants::{self, Mutant};
 use crate::request::{Request, SnapshotRequest, VolumeRequest};
 use crate::schedule_request::{NewSchedule, ScheduleChange, ScheduleRequest};
+use crate::set_request::SetRequest;
 
 /// Snapshots of a volume that moves, at most: it has room for two more then, which the move takes.
 const SNAPSHOTS_MAX: usize = 4094;
@@ -30,6 +32,9 @@ impl Member {
             VolumeState::Deleted => return Err(RequestError::InRecycleBin(name())),
             VolumeState::Lost => return Err(RequestError::Move(MoveError::Lost(name()))),
             VolumeState::Online | VolumeState::Degraded | VolumeState::Offline => {}
+        }
+        if !mutants::is(Mutant::MoveUndecided) {
+            self.check_decided_of(&volume.name)?;
         }
         // While these cannot be read it is not known who may use it.
         let state = self.settings.state()?;
@@ -104,6 +109,14 @@ impl Member {
         if !roll.inventories.get(&to).is_some_and(|inventory| inventory.shares) {
             return Err(RequestError::Move(MoveError::KeepsOwn { name: name(), member }));
         }
+        let iqn = self.serving.names().volume(volume.id, &volume.name);
+        let has = self.serving.targets().connections_taken_of(&iqn) as u64;
+        if let Some((pool, limit, left)) = roll.room_for_hosts(me, to)
+            && has > left
+        {
+            let pool = pool.to_owned();
+            return Err(MoveError::PoolFull { name: name(), pool, limit, left, has }.into());
+        }
         if has_name(&roll, to, &volume.name) {
             return Err(RequestError::Move(MoveError::NameThere { name: name(), member }));
         }
@@ -116,6 +129,11 @@ impl Member {
             && is_of_move(name)
         {
             return Err(RequestError::Move(MoveError::NameOfMove(name.clone())));
+        }
+        if let Request::Set(SetRequest::Prepare { plan }) = request
+            && is_of_move(&plan.name)
+        {
+            return Err(RequestError::Move(MoveError::NameOfMove(plan.name.clone())));
         }
         let moving: BTreeMap<String, String> = self.moving.under_way();
         if moving.is_empty() {

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use array::api::VolumeState;
-use group::handover::{SourceSays, SourceStep, decide_at_source};
-use group::membership::{HandOver, Inventory, ListedVolume, MoveId, folded};
+use group::handover::{SourceStep, decide_at_source};
+use group::membership::{HandOver, Inventory, ListedMove, ListedVolume, MoveId, folded};
 use group::ownership::MemberId;
 use group::settings::{Departure, SettingsError, Stage};
 
 use super::super::{Member, MoveError, RequestError};
 use super::copying::is_of_move;
 use super::source::Step;
+use crate::move_request::ArrivalStep;
+use crate::mutants::{self, Mutant};
 use crate::settings::KeptError;
 
 /// Numbers of moves that were given up which are remembered: the destination asks soon, or hears that nothing is known.
@@ -70,7 +72,7 @@ impl Member {
         if source.has_departure() {
             self.settings.forget_departure(source.volume).await?;
         }
-        self.stays(id).await;
+        self.stays(id, source.volume).await;
         Ok(())
     }
 
@@ -84,31 +86,28 @@ impl Member {
         }
     }
 
-    /// How the move stands, for its destination. While departures cannot be read nothing is said.
-    pub(super) fn source_says(&self, id: &MoveId) -> Result<SourceSays, RequestError> {
-        if self.moving.source(id).is_ok() {
-            return Ok(SourceSays::UnderWay);
-        }
-        Ok(match self.departure_of(id)?.map(|departure| departure.stage) {
-            Some(Stage::Leaving) => SourceSays::UnderWay,
-            Some(Stage::Gone) => SourceSays::HandedOver,
-            None if self.moving.given_up.borrow().contains(id) => SourceSays::GivenUp,
-            None => SourceSays::Unknown,
-        })
-    }
-
-    /// Departures that nobody drives in this life, and those of volumes that were handed over.
+    /// Departures that nobody drives in this life, and those of volumes that were handed over, each with the serial number
+    /// by which its destination is asked for it.
     pub(super) fn departures_that_wait(&self) -> Vec<Departure> {
         let mut all = self.settings.departures();
         all.retain(|it| it.stage == Stage::Gone || self.moving.source(&it.id).is_err());
         // Its number says nothing of a member of this group.
         all.retain(|it| matches!(self.of_another_group(&it.group), Ok(None)));
+        for departure in all.iter_mut().filter(|it| it.serial.is_empty()) {
+            // Of an earlier version.
+            departure.serial = self.serial_of(departure);
+        }
         all
     }
 
-    /// The destination is said to have adopted the volume. What is left of it here goes when the group knows that too:
-    /// the destination lists it, or its name has passed on since.
-    pub(super) async fn move_is_done(&self, id: &MoveId) -> Result<(), RequestError> {
+    /// The destination has said this of the volume. What is left of it here goes when it has said that it has it, and the
+    /// group knows that too: the destination lists it, or its name has passed on since. What it has told the others counts
+    /// for nothing by itself: it may have lost since what it lists there.
+    pub(super) async fn move_is_done(
+        &self,
+        id: &MoveId,
+        found: ArrivalStep,
+    ) -> Result<(), RequestError> {
         let Some(departure) = self.departure_of(id)? else { return Ok(()) };
         self.check_group(&departure.name, &departure.group)?;
         if departure.stage != Stage::Gone {
@@ -121,6 +120,16 @@ impl Member {
             // It was cut off behind the deletion.
             return self.let_go(&departure).await;
         }
+        let may_go = match found {
+            ArrivalStep::Adopted => true,
+            ArrivalStep::Unknown if mutants::is(Mutant::PurgeListed) => true,
+            ArrivalStep::Unknown => self.has_passed_on(&departure).await?,
+            ArrivalStep::AskSource | ArrivalStep::Waiting | ArrivalStep::Discarded => false,
+        };
+        if !may_go {
+            // It is asked again.
+            return Ok(());
+        }
         let heard = async {
             // Hosts that ask here are to be sent there, and not to hear that there is no such target.
             let is_known = |iqn: &String| self.serving.is_elsewhere(&iqn.to_ascii_lowercase());
@@ -130,22 +139,38 @@ impl Member {
         };
         let is_heard = ring::timeout(HEARD_TIME, heard).await.is_some();
         if !is_heard && !self.lists_it(&departure) && !self.is_proved(&departure).await? {
-            // It is asked again.
             return Ok(());
         }
         self.let_go(&departure).await
     }
 
-    /// Whether the group's store shows that the destination has adopted a volume that it does not list: it is in its recycle
-    /// bin, or has moved on. Who has lost all that it had stored says nothing of it either, and a name that is free or
-    /// another volume's is no proof.
+    /// Whether the group's store shows that the destination has adopted the volume, and that its name has passed on since.
+    /// Who has lost all that it had stored says nothing of it either, and may have another volume of that name by now,
+    /// and have moved that: what the destination has written into the claim alone is proof.
+    async fn has_passed_on(&self, departure: &Departure) -> Result<bool, RequestError> {
+        let holder = self.membership.holder_of(&departure.name).await?;
+        let Some(holder) = holder.filter(|holder| !holder.is_given_by(&departure.id)) else {
+            return Ok(false);
+        };
+        let is_believed = mutants::is(Mutant::BlindProof) && holder.moved.is_some();
+        Ok(holder.was_adopted_by(&departure.id) || is_believed)
+    }
+
+    /// Whether the group shows of a volume that its destination has, and does not list, that it has adopted it: it is in its
+    /// recycle bin, or has moved on.
     async fn is_proved(&self, departure: &Departure) -> Result<bool, RequestError> {
+        if self.has_passed_on(departure).await? {
+            return Ok(true);
+        }
         let Some(holder) = self.membership.holder_of(&departure.name).await? else {
             return Ok(false);
         };
-        let is_given = holder.moved.as_ref() == Some(&departure.id);
-        let is_in_bin = is_given && holder.member == departure.to && self.bins_it(departure);
-        Ok(is_in_bin || !is_given && holder.moved.is_some())
+        // It may have another number than the name was given to. What it has lost and thrown away it had no copy of then:
+        // nobody has said that what is here may go.
+        let is_binned =
+            || self.bins_it(departure, holder.member) && !self.bins_lost(departure, holder.member);
+        let is_there = || is_binned() || self.is_listed_by(holder.member, departure);
+        Ok(holder.was_adopted_by(&departure.id) && is_there())
     }
 
     /// Deletes for good what is left here of a volume that is another member's.
@@ -157,31 +182,100 @@ impl Member {
         self.settings.forget_purged().await;
         self.forget_units().await;
         self.serving.settle().await;
+        // One that was taken to keep the volume is to be had for the other copy.
+        self.membership.look_at_names();
         Ok(())
     }
 
-    /// Whether the destination has told the others of the volume: by its serial number, as another one may have the name
-    /// of its target. Members of earlier versions tell none.
+    /// Whether the destination has told the others of the volume, with its data, and that it is not on its way there.
     pub(super) fn lists_it(&self, departure: &Departure) -> bool {
-        let all = self.array.volumes();
-        let here = all.into_iter().find(|volume| volume.id == departure.volume);
-        let serial = here.map(|volume| self.serving.names().volume_serial(&volume));
-        let is_it = |other: &ListedVolume| match &serial {
-            Some(own) if !other.serial.is_empty() => *own == other.serial,
-            _ => departure.iqns.iter().any(|iqn| iqn.eq_ignore_ascii_case(&other.iqn)),
-        };
-        self.told_by(departure.to).is_some_and(|inventory| inventory.volumes.iter().any(is_it))
+        self.is_listed_by(departure.to, departure)
     }
 
-    /// Whether it has told of one of that name in its recycle bin.
-    fn bins_it(&self, departure: &Departure) -> bool {
+    /// The same of any member.
+    fn is_listed_by(&self, member: MemberId, departure: &Departure) -> bool {
+        let serial = self.serial_of(departure);
+        let is_it = |other: &ListedVolume| is_same(other, &serial, &departure.iqns);
+        let is_part = |other: &ListedMove| folded(&other.volume) == folded(&departure.name);
+        self.told_by(member).is_some_and(|inventory| {
+            inventory.volumes.iter().any(is_it) && !inventory.moves.iter().any(is_part)
+        })
+    }
+
+    /// Another member that has told that it has a volume, with its data: hosts have it there, or it has no part in a move
+    /// of it. What a move has left there, or what has not come yet, is another copy, of which an operator says whether it
+    /// counts.
+    ///
+    /// It is as old as what that one has told, so nothing is deleted by it: it only keeps a second copy from being served.
+    pub(super) fn who_has(&self, serial: &str, iqns: &[String]) -> Option<MemberId> {
+        if mutants::is(Mutant::KeepTwice) {
+            return None;
+        }
+        let (roll, me) = (self.membership.roll_now().ok()?, self.membership.me().ok());
+        let has_it = |inventory: &Inventory| {
+            let is_part = |it: &ListedVolume| {
+                inventory.moves.iter().any(|part| folded(&part.volume) == folded(&it.name))
+            };
+            let is_it =
+                |it: &ListedVolume| is_same(it, serial, iqns) && (it.is_online || !is_part(it));
+            inventory.volumes.iter().any(is_it)
+        };
+        let mut others = roll.inventories.iter().filter(|(member, _)| Some(**member) != me);
+        others.find(|(_, inventory)| has_it(inventory)).map(|(member, _)| *member)
+    }
+
+    /// The same of the volume of a departure.
+    pub(super) fn who_has_departed(&self, departure: &Departure) -> Option<MemberId> {
+        self.who_has(&self.serial_of(departure), &departure.iqns)
+    }
+
+    /// The serial number of the volume of a departure; empty where that is not here any more.
+    fn serial_of(&self, departure: &Departure) -> String {
+        let all = self.array.volumes();
+        let here = all.into_iter().find(|volume| volume.id == departure.volume);
+        here.map_or_else(String::new, |volume| self.serving.names().volume_serial(&volume))
+    }
+
+    /// Whether the destination has told that it has lost the data of the volume.
+    pub(super) fn lost_it(&self, departure: &Departure) -> bool {
+        let serial = self.serial_of(departure);
+        let is_it = |other: &ListedVolume| other.is_lost && other.serial == serial;
+        let all = self.told_by(departure.to).filter(|_| !serial.is_empty());
+        all.is_some_and(|inventory| inventory.volumes.iter().any(is_it))
+    }
+
+    /// Whether the destination has told of another volume of that name, by its serial number.
+    pub(super) fn lists_another(&self, departure: &Departure) -> bool {
+        let (name, serial) = (folded(&departure.name), self.serial_of(departure));
+        let is_another = |other: &ListedVolume| {
+            let has_own = !other.serial.is_empty() && other.serial != serial;
+            folded(&other.name) == name && has_own
+        };
+        let all = self.told_by(departure.to);
+        let is_some = all.is_some_and(|inventory| inventory.volumes.iter().any(is_another));
+        is_some && !self.lists_it(departure)
+    }
+
+    /// Whether a member has told of one of that name in its recycle bin.
+    pub(super) fn bins_it(&self, departure: &Departure, member: MemberId) -> bool {
         let name = folded(&departure.name);
         let is_it = |deleted: &String| folded(deleted) == name;
-        self.told_by(departure.to).is_some_and(|inventory| inventory.deleted.iter().any(is_it))
+        self.told_by(member).is_some_and(|inventory| inventory.deleted.iter().any(is_it))
+    }
+
+    /// The same of one that disks with its data are missing of.
+    pub(super) fn bins_lost(&self, departure: &Departure, member: MemberId) -> bool {
+        let name = folded(&departure.name);
+        let is_it = |deleted: &String| folded(deleted) == name;
+        let is_counted = !mutants::is(Mutant::CountBinned);
+        is_counted
+            && self
+                .told_by(member)
+                .is_some_and(|inventory| inventory.deleted_lost.iter().any(is_it))
     }
 
     /// What a member has told the others.
-    fn told_by(&self, member: MemberId) -> Option<Arc<Inventory>> {
+    pub(super) fn told_by(&self, member: MemberId) -> Option<Arc<Inventory>> {
         self.membership.roll_now().ok()?.inventories.get(&member).cloned()
     }
 
@@ -217,7 +311,7 @@ impl Member {
     }
 
     /// Asks the store whose the volume is, and has it be so here. Says whether it was handed over.
-    async fn decide(&self, departure: &Departure) -> Result<bool, RequestError> {
+    pub(super) async fn decide(&self, departure: &Departure) -> Result<bool, RequestError> {
         let handed_over = self.ask_whose(departure).await;
         if let Err(RequestError::Move(MoveError::NotDecided { .. })) = &handed_over {
             // Nobody drives it any more: an operator is to settle it.
@@ -227,8 +321,14 @@ impl Member {
         if handed_over {
             self.handed_over(departure).await?;
         } else {
-            self.settings.forget_departure(departure.volume).await?;
-            self.stays(&departure.id).await;
+            {
+                let _turn = self.turn.take().await;
+                if !mutants::is(Mutant::ForgetNewer) {
+                    self.check_stands(departure)?;
+                }
+                self.settings.forget_departure(departure.volume).await?;
+            }
+            self.stays(&departure.id, departure.volume).await;
         }
         Ok(handed_over)
     }
@@ -256,17 +356,22 @@ impl Member {
         if matches!(why, RequestError::Move(MoveError::NotDecided { .. })) {
             return why;
         }
-        let (name, to) = (departure.name.clone(), self.member_name(departure.to));
+        let (name, to) =
+            (departure.name.clone(), self.name_in_move(departure.to, &departure.to_name));
         RequestError::Move(MoveError::Unsure { name, to, why: why.to_string() })
     }
 
     /// The group has given the name away: hosts are to find the volume at the destination.
-    async fn handed_over(&self, departure: &Departure) -> Result<(), RequestError> {
+    pub(super) async fn handed_over(&self, departure: &Departure) -> Result<(), RequestError> {
         let gone = Departure { stage: Stage::Gone, ..departure.clone() };
-        self.settings.depart(&gone).await?;
+        let _turn = self.turn.take().await;
+        // Somebody else may have noted just that.
+        if self.departure_of(&departure.id)?.as_ref() != Some(&gone) {
+            self.check_stands(departure)?;
+            self.settings.depart(&gone).await?;
+        }
         self.membership.look_at_names();
         self.moving.sources.borrow_mut().remove(&departure.id);
-        let _turn = self.turn.take().await;
         // The array knows it too, should the settings be given up one day.
         if let Err(error) = self.array.set_volume_online(&departure.name, false).await {
             tracing::warn!("volume {} is not offline on the array: {error}", departure.name);
@@ -276,9 +381,11 @@ impl Member {
     }
 
     /// The volume stays, and nothing says any more that it leaves: it is served again.
-    pub(super) async fn stays(&self, id: &MoveId) {
+    pub(super) async fn stays(&self, id: &MoveId, volume: u32) {
         self.moving.sources.borrow_mut().remove(id);
-        self.moving.note_given_up(id);
+        if let Some(it) = self.array.volumes().into_iter().find(|it| it.id == volume) {
+            self.moving.note_given_up(id, &self.serving.names().volume_serial(&it));
+        }
         {
             let _turn = self.turn.take().await;
             self.serving.settle().await;
@@ -303,4 +410,15 @@ impl Member {
             }
         }
     }
+}
+
+/// Whether what a member has told of is this volume, with its data: by its serial number, as another one may have the
+/// name of its target. Members of earlier versions tell none.
+pub(super) fn is_same(other: &ListedVolume, serial: &str, iqns: &[String]) -> bool {
+    let has_data = !other.is_lost || mutants::is(Mutant::CountLost);
+    has_data
+        && match other.serial.is_empty() || serial.is_empty() {
+            false => other.serial == serial,
+            true => iqns.iter().any(|iqn| iqn.eq_ignore_ascii_case(&other.iqn)),
+        }
 }

@@ -31,6 +31,7 @@ mod handing;
 mod room;
 mod source;
 mod undecided;
+mod vouching;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -54,8 +55,8 @@ pub(super) struct Moving {
     sources: RefCell<BTreeMap<MoveId, Rc<Source>>>,
     /// Those of which it is the destination.
     arriving: Arriving,
-    /// Some of those that were given up, the last one last.
-    given_up: RefCell<VecDeque<MoveId>>,
+    /// Some of those that were given up, with the serial numbers of their volumes, the last one last.
+    given_up: RefCell<VecDeque<(MoveId, String)>>,
 }
 
 impl Moving {
@@ -88,17 +89,23 @@ impl Moving {
     }
 
     /// The volumes that are copied, and the names of the members that they go to.
-    fn under_way(&self) -> BTreeMap<String, String> {
+    pub(super) fn under_way(&self) -> BTreeMap<String, String> {
         let sources = self.sources.borrow();
         sources.values().map(|it| (it.name.clone(), it.to_name.clone())).collect()
     }
 
-    fn note_given_up(&self, id: &MoveId) {
+    fn note_given_up(&self, id: &MoveId, serial: &str) {
         let mut given_up = self.given_up.borrow_mut();
-        given_up.push_back(id.clone());
+        given_up.push_back((id.clone(), serial.to_owned()));
         while given_up.len() > handing::GIVEN_UP_MAX {
             given_up.pop_front();
         }
+    }
+
+    /// The serial number of the volume of a move that was given up.
+    fn given_up(&self, id: &MoveId) -> Option<String> {
+        let given_up = self.given_up.borrow();
+        given_up.iter().find(|(its, _)| its == id).map(|(_, serial)| serial.clone())
     }
 
     fn source(&self, id: &MoveId) -> Result<Rc<Source>, RequestError> {
@@ -124,9 +131,13 @@ impl Member {
             MoveRequest::Seal { id } => self.seal(&id).map(|seal| Answer::Seal(Box::new(seal))),
             MoveRequest::Commit { id } => self.commit_move(&id).await.map(Answer::Committed),
             MoveRequest::GiveUp { id } => self.give_up_move(&id).await.map(|()| Answer::Done),
-            MoveRequest::Says { id } => self.source_says(&id).map(Answer::SourceSays),
+            MoveRequest::Says { id, serial } => {
+                self.source_says(&id, serial.as_deref()).map(Answer::SourceSays)
+            }
             MoveRequest::Departures => Ok(Answer::Departures(self.departures_that_wait())),
-            MoveRequest::Gone { id } => self.move_is_done(&id).await.map(|()| Answer::Done),
+            MoveRequest::Gone { id, found } => {
+                self.move_is_done(&id, found).await.map(|()| Answer::Done)
+            }
             MoveRequest::Arrive { passport } => self.arrive(passport).await.map(|()| Answer::Done),
             MoveRequest::Write { id, piece } => {
                 self.write_piece(&id, piece).await.map(|()| Answer::Done)
@@ -134,13 +145,15 @@ impl Member {
             MoveRequest::Prepare { id, seal } => {
                 self.prepare_arrival(&id, seal).await.map(|()| Answer::Done)
             }
-            MoveRequest::Adopt { id, says } => self.adopt(&id, says).await.map(Answer::Arrived),
+            MoveRequest::Adopt { id, says, serial } => {
+                self.adopt(&id, says, serial.as_deref()).await.map(Answer::Arrived)
+            }
             MoveRequest::Discard { id } => self.discard_arrival(&id).await.map(|()| Answer::Done),
             MoveRequest::Transits => self.transits().await.map(Answer::Transits),
             MoveRequest::Settle { id, keep } => {
                 self.settle_move(&id, keep).await.map(|()| Answer::Done)
             }
-            MoveRequest::Arrivals => Ok(Answer::Arrivals(self.settings.arrivals())),
+            MoveRequest::Arrivals => Ok(Answer::Arrivals(self.arrivals_that_wait())),
         }
     }
 }

@@ -16,7 +16,7 @@ use group::settings::{Departure, SettingsError, Stage, UnitKey, UnitRecord, Volu
 use ring::wait::Turn;
 
 use super::super::{Member, MoveError, RequestError};
-use super::copying::{Copying, Next, drawn_name, snapshots_to_move};
+use super::copying::{Copying, Next, drawn_name, is_of_move, snapshots_to_move};
 use crate::membership::GroupError;
 use crate::move_request::{Leaving, Passport, Piece, Seal, UnitImage};
 use crate::reply::Answer;
@@ -128,8 +128,9 @@ impl Member {
         }
         let id = MoveId::draw().map_err(GroupError::from)?;
         let (passport, total_bytes) = self.passport(&id, me, &volume).await?;
-        // It may have begun to move while that was asked and counted.
+        // It may have begun to move, or to have a part in a set, while that was asked and counted.
         self.check_not_moving(&volume)?;
+        self.check_decided_of(&volume.name)?;
         self.moving.check_room()?;
         let source = Source {
             volume: volume.id,
@@ -168,9 +169,13 @@ impl Member {
 
     /// The name of a member, or its number where that is not known now.
     pub(in super::super) fn member_name(&self, id: MemberId) -> String {
-        let roll = self.membership.roll_now().ok();
-        let name = roll.and_then(|roll| roll.members.get(&id).map(|record| record.name.clone()));
-        name.unwrap_or_else(|| id.0.to_string())
+        self.known_name(id).unwrap_or_else(|| id.0.to_string())
+    }
+
+    /// The name of a member, as far as this one has heard of it.
+    pub(super) fn known_name(&self, id: MemberId) -> Option<String> {
+        let roll = self.membership.roll_now().ok()?;
+        roll.members.get(&id).map(|record| record.name.clone())
     }
 
     /// What a destination is to know, and how much it will be given.
@@ -220,6 +225,18 @@ impl Member {
         let state = self.settings.state()?;
         let set = state.volumes.get(&volume).and_then(|set| set.as_ref().ok());
         Ok(set.is_some_and(|set| set.access.is_some()))
+    }
+
+    /// How many of its snapshots a move of the volume has taken for itself, and deletes: they are no operator's.
+    pub(in super::super) fn snapshots_of_move(&self, volume: &VolumeInfo) -> u32 {
+        let moves = self.moving.source_of(volume.id).is_some()
+            || self.settings.departing(volume.id).is_some();
+        // What is said of each volume is not to cost a look at its snapshots.
+        if !moves {
+            return 0;
+        }
+        let all = self.array.snapshots(&volume.name).unwrap_or_default().into_iter();
+        all.filter(|it| is_of_move(&it.name)).count() as u32
     }
 
     /// The name of the target of a volume.
@@ -322,6 +339,8 @@ impl Member {
             name: source.name.clone(),
             from,
             to: source.to,
+            to_name: source.to_name.clone(),
+            serial: self.serving.names().volume_serial(&volume),
             iqns: vec![iqn.clone()],
             stage: Stage::Leaving,
         };

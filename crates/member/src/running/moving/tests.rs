@@ -1,9 +1,15 @@
 //! The source of a move: members with arrays, over an etcd that they run, and a destination that is kept in memory.
 
+mod ends;
+mod lost;
+mod twice;
+mod vouching;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use array::api::VolumeSpec;
 use block::WriteFlags;
 use group::handover::SourceSays;
 use group::membership::MoveId;
@@ -14,12 +20,12 @@ use super::copying::is_of_move;
 use crate::RequestError;
 use crate::group_request::GroupRequest;
 use crate::membership::tests::{free_at, join, make_group, start};
-use crate::move_request::{Leaving, MoveRequest, Piece, Seal};
+use crate::move_request::{ArrivalStep, Leaving, MoveRequest, Piece, Seal};
 use crate::reply::Answer;
 use crate::request::{Request, SnapshotRequest, VolumeRequest};
 use crate::running::tests::wait_until;
 use crate::schedule_request::{NewSchedule, ScheduleRequest};
-use crate::testing::Rig;
+use crate::testing::{Rig, volume};
 
 const MIB: usize = 1 << 20;
 
@@ -37,6 +43,16 @@ fn refused(rig: &Rig, request: MoveRequest) -> String {
     let asked = format!("{request:?}");
     let Err(error) = moves(rig, request) else { panic!("{asked}: done") };
     error.to_string()
+}
+
+/// The destination has said that it has the volume.
+fn gone(id: &MoveId) -> MoveRequest {
+    MoveRequest::Gone { id: id.clone(), found: ArrivalStep::Adopted }
+}
+
+/// The destination is to look whose the volume is, for who does not say which one that is.
+fn look(id: &MoveId, says: Option<SourceSays>) -> MoveRequest {
+    MoveRequest::Adopt { id: id.clone(), says, serial: None }
 }
 
 fn begin(name: &str, to: Option<&str>, pool: Option<&str>) -> MoveRequest {
@@ -60,10 +76,15 @@ fn begun(rig: &Rig, name: &str) -> Leaving {
 
 /// Two members of a group; the first one has a volume `vm`.
 fn pair(dir: &Path, numbers: [u8; 2]) -> [Rig; 2] {
+    pair_with(dir, numbers, volume("vm"))
+}
+
+/// The same, with this volume.
+fn pair_with(dir: &Path, numbers: [u8; 2], spec: VolumeSpec) -> [Rig; 2] {
     let (left, right) = (start(dir, "left"), start(dir, "right"));
     make_group(&left, "left", free_at(numbers[0]));
     join(&right, "right", free_at(numbers[1]), (&left, false));
-    left.create("vm");
+    left.ask(Request::Volume(VolumeRequest::Create(spec))).expect("a volume");
     [left, right]
 }
 
@@ -161,7 +182,13 @@ fn freeze(rig: &Rig, copy: &mut Received, id: &MoveId) {
 }
 
 fn says(rig: &Rig, id: &MoveId) -> SourceSays {
-    let answer = moves(rig, MoveRequest::Says { id: id.clone() }).expect("it says how it stands");
+    says_of(rig, id, None)
+}
+
+/// The same of the volume of this serial number.
+fn says_of(rig: &Rig, id: &MoveId, serial: Option<&str>) -> SourceSays {
+    let request = MoveRequest::Says { id: id.clone(), serial: serial.map(str::to_owned) };
+    let answer = moves(rig, request).expect("it says how it stands");
     let Answer::SourceSays(says) = answer else { panic!("{answer:?}") };
     says
 }
@@ -170,6 +197,36 @@ fn seal(rig: &Rig, id: &MoveId) -> Seal {
     let answer = moves(rig, MoveRequest::Seal { id: id.clone() }).expect("all is sent");
     let Answer::Seal(seal) = answer else { panic!("{answer:?}") };
     *seal
+}
+
+/// Begins to move `vm`, and gives its destination nearly all.
+fn copied(rig: &Rig) -> (MoveId, Received) {
+    let leaving = begun(rig, "vm");
+    let mut copy = Received::of(&leaving);
+    copy.take(rig, &leaving.id);
+    (leaving.id, copy)
+}
+
+/// The same, and then no host has it any more.
+fn frozen(rig: &Rig) -> (MoveId, Received) {
+    let (id, mut copy) = copied(rig);
+    freeze(rig, &mut copy, &id);
+    (id, copy)
+}
+
+/// The same, and then its destination has all of it: nobody has asked the store yet.
+fn sealed(rig: &Rig) -> (MoveId, Received, Seal) {
+    let (id, mut copy) = frozen(rig);
+    copy.take(rig, &id);
+    let seal = seal(rig, &id);
+    (id, copy, seal)
+}
+
+/// How many snapshots operators are told that `vm` has.
+fn listed_snapshots(rig: &Rig) -> u32 {
+    let listed = rig.ask(Request::Volume(VolumeRequest::List)).expect("there is a list");
+    let Answer::Volumes(all) = listed else { panic!("{listed:?}") };
+    all.iter().find(|volume| volume.info.name == "vm").expect("it is there").info.snapshots
 }
 
 /// Hosts write, take away and resize while it is copied, and somebody takes a snapshot meanwhile.
@@ -192,6 +249,8 @@ fn what_is_sent_is_the_volume() {
     assert!(early.contains("not at the step"), "{early}");
     copy.take(&left, &id);
     assert_eq!(copy.snapshots["one"], one);
+    assert!(!own_snapshots(&left).is_empty());
+    assert_eq!(listed_snapshots(&left), 1, "those of the move are not told of");
     let deleted = SnapshotRequest::Delete { volume: "vm".to_owned(), name: "one".to_owned() };
     let kept = left.ask(Request::Snapshot(deleted)).unwrap_err().to_string();
     assert!(kept.contains("is being moved"), "{kept}");
@@ -221,7 +280,7 @@ fn what_is_sent_is_the_volume() {
     assert_eq!(departures(&left)[0].stage, Stage::Gone, "it is too late for that");
     assert!(!is_served(&left));
     // The destination has told nobody of it yet, so that what is here may be all that there is.
-    done(&left, MoveRequest::Gone { id });
+    done(&left, gone(&id));
     assert!(left.with(async |member| member.array().volume("vm").is_ok()), "it is not purged");
     right.stop();
     left.stop();
@@ -234,10 +293,7 @@ fn what_is_given_up_stays_and_is_served() {
     write(&left, 0, MIB, 1);
     // Before and behind the freeze.
     for freezes in [false, true] {
-        let leaving = begun(&left, "vm");
-        let id = leaving.id.clone();
-        let mut copy = Received::of(&leaving);
-        copy.take(&left, &id);
+        let (id, mut copy) = copied(&left);
         assert!(!own_snapshots(&left).is_empty());
         if freezes {
             freeze(&left, &mut copy, &id);
@@ -256,17 +312,44 @@ fn what_is_given_up_stays_and_is_served() {
     left.stop();
 }
 
+/// Two decide the same move; before the late one does, the volume begins to leave by another one.
+#[test]
+fn what_is_decided_of_a_move_changes_nothing_of_a_newer_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let [left, right] = pair(dir.path(), [164, 165]);
+    write(&left, 0, MIB, 1);
+    let (first, _) = frozen(&left);
+    let former = departures(&left).remove(0);
+    done(&left, MoveRequest::GiveUp { id: first });
+    let late = |is_gone: bool| {
+        let former = former.clone();
+        left.with(async move |member| match is_gone {
+            true => member.handed_over(&former).await.map_err(|error| error.to_string()),
+            false => member.decide(&former).await.map(drop).map_err(|error| error.to_string()),
+        })
+    };
+    let (second, _) = frozen(&left);
+    for is_gone in [false, true] {
+        let refused = late(is_gone).expect_err("it is over");
+        assert!(refused.contains("no move of the number"), "{refused}");
+        let left_by: Vec<_> = departures(&left).into_iter().map(|it| (it.id, it.stage)).collect();
+        assert_eq!(left_by, [(second.clone(), Stage::Leaving)]);
+        assert!(!is_served(&left));
+    }
+    done(&left, MoveRequest::GiveUp { id: second });
+    assert!(late(true).is_err() && departures(&left).is_empty(), "it leaves by none");
+    assert!(is_served(&left));
+    right.stop();
+    left.stop();
+}
+
 /// The source ends when no host has the volume any more, and starts again.
 #[test]
 fn a_volume_that_was_leaving_is_served_after_a_start_when_the_store_says_whose_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let [left, right] = pair(dir.path(), [134, 135]);
     write(&left, 0, MIB, 1);
-    let leaving = begun(&left, "vm");
-    let id = leaving.id.clone();
-    let mut copy = Received::of(&leaving);
-    copy.take(&left, &id);
-    freeze(&left, &mut copy, &id);
+    let (id, _) = frozen(&left);
     right.stop();
     left.stop();
     let left = start(dir.path(), "left");
@@ -361,13 +444,7 @@ fn a_name_is_not_given_to_a_member_that_was_removed_behind_the_freeze() {
     let dir = tempfile::tempdir().unwrap();
     let [left, right] = pair(dir.path(), [140, 141]);
     write(&left, 0, MIB, 1);
-    let leaving = begun(&left, "vm");
-    let id = leaving.id.clone();
-    let mut copy = Received::of(&leaving);
-    copy.take(&left, &id);
-    freeze(&left, &mut copy, &id);
-    copy.take(&left, &id);
-    seal(&left, &id);
+    let (id, copy, _) = sealed(&left);
     right.stop();
     let remove = || {
         Request::Group(GroupRequest::Remove { member: "right".to_owned(), despite_moves: false })
@@ -398,11 +475,7 @@ fn a_volume_that_is_taken_offline_while_it_is_copied_arrives_offline() {
     let dir = tempfile::tempdir().unwrap();
     let [left, right] = pair(dir.path(), [142, 145]);
     write(&left, 0, MIB, 1);
-    let leaving = begun(&left, "vm");
-    assert!(leaving.passport.online);
-    let id = leaving.id.clone();
-    let mut copy = Received::of(&leaving);
-    copy.take(&left, &id);
+    let (id, mut copy) = copied(&left);
     let offline = VolumeRequest::SetOnline { name: "vm".to_owned(), online: false };
     left.ask(Request::Volume(offline)).expect("it is taken offline");
     freeze(&left, &mut copy, &id);

@@ -43,6 +43,8 @@ async fn depart(member: &Member, name: &str, stage: Stage) {
         name: name.to_owned(),
         from: MemberId(1),
         to: MemberId(7),
+        to_name: String::new(),
+        serial: String::new(),
         iqns: vec![member.serving().iqn_of(name)],
         stage,
     };
@@ -347,6 +349,8 @@ fn arrive(rig: &Rig, name: &'static str) -> MoveId {
             volume,
             name: name.to_owned(),
             from: MemberId(7),
+            from_name: String::new(),
+            serial: String::new(),
             online: true,
         };
         let adopted = Adopted { prefix: PREFIX.to_owned(), serial: SERIAL.to_owned() };

@@ -2,6 +2,7 @@
 
 mod busy;
 mod clones;
+mod connections;
 mod costs;
 mod faults;
 mod first;

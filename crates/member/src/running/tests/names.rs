@@ -37,7 +37,7 @@ fn of_group(rig: &Rig, request: GroupRequest) -> Answer {
 fn pair(home: &Path, numbers: [u8; 2]) -> [Rig; 2] {
     let (left, listen) = member(home, "left", numbers[0]);
     let (name, named) = ("lab".to_owned(), Some("left".to_owned()));
-    of_group(&left, GroupRequest::Create { name, member: named, listen });
+    of_group(&left, GroupRequest::Create { name, member: named, listen, address: None });
     let (right, listen) = member(home, "right", numbers[1]);
     let lifetime = Duration::from_secs(3600);
     let made = of_group(&left, GroupRequest::CreateTicket { lifetime });

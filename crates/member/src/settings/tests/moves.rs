@@ -20,12 +20,14 @@ fn group() -> GroupId {
 fn departure(stage: Stage) -> Departure {
     let (name, iqns) = ("a".to_owned(), vec!["iqn.x:a".to_owned()]);
     let (group, from, to) = (group(), MemberId(1), MemberId(2));
-    Departure { id: id(), group, volume: 7, name, from, to, iqns, stage }
+    let (volume, to_name, serial) = (7, String::new(), String::new());
+    Departure { id: id(), group, volume, name, from, to, to_name, serial, iqns, stage }
 }
 
 fn arrival() -> Arrival {
     let (name, from) = ("b".to_owned(), MemberId(1));
-    Arrival { id: id(), group: group(), volume: 9, name, from, online: true }
+    let (from_name, serial) = (String::new(), String::new());
+    Arrival { id: id(), group: group(), volume: 9, name, from, from_name, serial, online: true }
 }
 
 fn adopted() -> Adopted {

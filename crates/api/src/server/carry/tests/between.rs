@@ -12,6 +12,7 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::server::carry::{AnsweredBy, Budget, Carried, MEMBER, fetch};
+use crate::server::connections::Means;
 use crate::server::idempotency::{IDEMPOTENCY_KEY, Repeated};
 use crate::server::routes;
 use crate::types::JoinToken;
@@ -57,6 +58,56 @@ async fn what_is_asked_at_the_interface_for_another_member_is_on_record_at_both(
     assert_eq!((here.who.uid, &*here.from), (Some(u32::MAX - 7), "control socket"));
     assert!(there.from.ends_with(" via member 'left'"), "{there:?}");
     assert!(!there.outcome.contains("by member"), "{there:?}");
+}
+
+/// What somebody asks at the address of the group, where the first member answers now, of the member that is named.
+async fn at_group(pair: &Pair, (method, path): (Method, &str), named: Option<&str>) -> Response {
+    let mut asked = request(method, path);
+    asked.extensions_mut().insert(Peer::Process { uid: u32::MAX - 7, pid: None });
+    asked.extensions_mut().insert(Means::Group);
+    if let Some(named) = named {
+        asked.headers_mut().insert(MEMBER, HeaderValue::from_str(named).expect("a name"));
+    }
+    routes::router(pair.left.app.clone()).oneshot(asked).await.expect("it is answered")
+}
+
+#[tokio::test]
+async fn at_the_address_of_the_group_what_is_about_one_member_is_done_by_the_one_that_is_named() {
+    let pair = willing().await;
+    let clear = || (Method::POST, "/v1/disks/2/clear");
+    for named in [None, Some("@here")] {
+        let refused = at_group(&pair, clear(), named).await;
+        assert_eq!(refused.status(), StatusCode::CONFLICT, "{named:?}");
+        assert_eq!(code(refused).await, "several-members");
+    }
+    // A volume has one member, but what `@here` has of it is what one member has.
+    let purge = || (Method::POST, "/v1/volumes/a/purge");
+    assert_eq!(at_group(&pair, purge(), Some("@here")).await.status(), StatusCode::CONFLICT);
+    for path in ["/v1/events/stream?from=7", "/v1/runs/1-1", "/v1/runs/1-1/stream"] {
+        let refused = at_group(&pair, (Method::GET, path), None).await;
+        assert_eq!(refused.status(), StatusCode::CONFLICT, "{path}");
+    }
+    assert!(pair.left.asked().is_empty() && pair.right.asked().is_empty(), "nothing was done");
+    // By its name it is done there, whichever member has the address.
+    let done = at_group(&pair, clear(), Some("right")).await;
+    assert_eq!(done.headers()[MEMBER], "right");
+    assert_eq!((pair.left.asked().len(), pair.right.asked().len()), (0, 1));
+    let followed = at_group(&pair, (Method::GET, "/v1/events/stream?from=7"), Some("right")).await;
+    assert_eq!(followed.status(), StatusCode::OK);
+    assert_eq!(followed.headers()[MEMBER], "right");
+    let run = at_group(&pair, (Method::GET, "/v1/runs/1-1"), Some("right")).await;
+    assert_eq!(run.headers()[MEMBER], "right");
+    assert_eq!(code(run).await, "no-such-run");
+    // What is the group's, or a volume's, needs no name.
+    at_group(&pair, (Method::DELETE, "/v1/members/old"), None).await;
+    assert_eq!(pair.left.asked(), [removal("old")]);
+    let looked = at_group(&pair, (Method::GET, "/v1/runs"), None).await;
+    assert_eq!(looked.status(), StatusCode::OK, "who looks only looks");
+    let purged = at_group(&pair, purge(), None).await;
+    assert_ne!(purged.status(), StatusCode::CONFLICT);
+    // A member that is in no group any more says the same, whatever came in before.
+    pair.left.app.roll.replace(None);
+    assert_eq!(at_group(&pair, clear(), None).await.status(), StatusCode::CONFLICT);
 }
 
 #[tokio::test]

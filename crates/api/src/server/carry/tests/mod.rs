@@ -3,6 +3,7 @@
 mod between;
 mod failing;
 mod moves;
+mod sets;
 mod strangers;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -147,14 +148,21 @@ impl Pair {
     async fn begin(
         answers: impl Fn(&Request) -> Option<Result<Answer, RequestError>> + Send + Sync + 'static,
     ) -> Self {
+        Self::with(|_| Some(Err(RequestError::NoResult)), answers).await
+    }
+
+    /// They know each other, and answer so.
+    async fn with(
+        of_left: impl Fn(&Request) -> Option<Result<Answer, RequestError>> + Send + Sync + 'static,
+        of_right: impl Fn(&Request) -> Option<Result<Answer, RequestError>> + Send + Sync + 'static,
+    ) -> Self {
         let authority = authority();
         let issued = ["left", "right"].map(|name| issue(&authority, name));
         let [left, right] = &issued;
         let roll = roll_of(&[record("left", left), record("right", right)]);
         let knows = |me: MemberId, own: &Issued| known(&authority, me, own, &roll);
-        let nothing = |_: &Request| Some(Err(RequestError::NoResult));
-        let left_site = Site::begin(knows(LEFT, left), Box::new(nothing));
-        let right_site = Site::begin(knows(RIGHT, right), Box::new(answers));
+        let left_site = Site::begin(knows(LEFT, left), Box::new(of_left));
+        let right_site = Site::begin(knows(RIGHT, right), Box::new(of_right));
         for site in [&left_site, &right_site] {
             let address = site.address();
             until("it listens", async || can_connect(address).await).await;

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::*;
 use crate::server::carry::{OwnError, OwnLine};
-use crate::server::moving::Begun;
+use crate::server::moving::{Begun, source_says};
 use crate::server::transit::{
     ADOPT_PATH, ARRIVE_PATH, FRAME, JSON, Look, Looked, MOVE_PATH, PIECES_PATH, PREPARE_PATH,
     framed,
@@ -54,6 +54,16 @@ fn seal() -> Seal {
         read_ahead_bytes: 0,
         cached: true,
     }
+}
+
+/// Of the volume that is meant.
+fn serial() -> Option<String> {
+    Some("0123456789abcdef".to_owned())
+}
+
+/// What the member is asked then.
+fn asked(id: &MoveId, says: Option<SourceSays>) -> MoveRequest {
+    MoveRequest::Adopt { id: id.clone(), says, serial: serial() }
 }
 
 fn json(value: &impl Serialize) -> (&'static str, Bytes) {
@@ -98,7 +108,11 @@ impl Source<'_> {
 
     /// Which says that it keeps the volume.
     async fn adopt(&self, id: &MoveId) -> Result<ArrivalStep, Code> {
-        let look = json(&Look { says: Some(SourceSays::GivenUp) });
+        self.look(id, Look { says: Some(SourceSays::GivenUp), serial: serial() }).await
+    }
+
+    async fn look(&self, id: &MoveId, look: Look) -> Result<ArrivalStep, Code> {
+        let look = json(&look);
         let looked = self.ask(Method::POST, (ADOPT_PATH, id), look).await?;
         Ok(serde_json::from_slice::<Looked>(&looked).expect("it reads").step)
     }
@@ -170,14 +184,14 @@ async fn of_a_move_that_is_not_known_nothing_is_prepared_or_thrown_away() {
     assert!(source.done().is_empty());
     // Whether the volume was adopted only the member knows.
     assert_eq!(source.adopt(&id).await, Ok(ArrivalStep::Unknown));
-    assert_eq!(source.done(), [MoveRequest::Adopt { id: id.clone(), says: None }]);
+    assert_eq!(source.done(), [asked(&id, None)]);
     let adoption = format!("POST {ADOPT_PATH}");
     let entries = pair.right.entries();
     assert!(entries.iter().all(|entry| entry.operation != adoption), "it has changed nothing");
     // Of one that is coming the source says nothing that counts before it is prepared, and it can be thrown away.
     assert!(source.arrive(&passport(&id)).await.is_ok());
     assert_eq!(source.adopt(&id).await, Ok(ArrivalStep::Unknown));
-    assert_eq!(source.done().last(), Some(&MoveRequest::Adopt { id: id.clone(), says: None }));
+    assert_eq!(source.done().last(), Some(&asked(&id, None)));
     assert!(source.discard(&id).await.is_ok());
     assert_eq!(source.done().last(), Some(&MoveRequest::Discard { id: id.clone() }));
     assert_eq!(source.write(&id).await, Err(Code::WrongState), "it does not come any more");
@@ -192,6 +206,8 @@ async fn what_is_prepared_is_the_matter_of_its_source_and_on_record() {
         volume: 1,
         name: "vm".to_owned(),
         from,
+        from_name: String::new(),
+        serial: "0123456789abcdef".to_owned(),
         online: true,
     });
     let pair = Pair::begin(move |request| {
@@ -211,11 +227,41 @@ async fn what_is_prepared_is_the_matter_of_its_source_and_on_record() {
     assert!(source.done().is_empty());
     assert_eq!(source.adopt(&its).await, Ok(ArrivalStep::Discarded));
     let says = Some(SourceSays::GivenUp);
-    assert_eq!(source.done(), [MoveRequest::Adopt { id: its.clone(), says }]);
+    assert_eq!(source.done(), [asked(&its, says)]);
     let entries = pair.right.entries();
     let last = entries.last().expect("it is on record");
     assert_eq!((last.action, last.done), (Action::Change, true));
     assert_eq!(last.operation, format!("POST {ADOPT_PATH}"));
     assert_eq!(last.object, format!("/v1/moves/{its}/adopt"));
     assert_eq!(last.who.account.as_deref(), Some("member 'left'"));
+    // Of an earlier version it says that of the move, and not of the volume, which it may have lost.
+    for says in [SourceSays::GivenUp, SourceSays::HandedOver] {
+        let look = Look { says: Some(says), serial: None };
+        assert_eq!(source.look(&its, look).await, Ok(ArrivalStep::Discarded));
+    }
+    let of_move = |says| MoveRequest::Adopt { id: its.clone(), says, serial: None };
+    assert_eq!(source.done()[1..], [of_move(None), of_move(Some(SourceSays::HandedOver))]);
+}
+
+/// One of an earlier version knows no serial numbers, and answers for none.
+#[tokio::test]
+async fn that_a_source_keeps_a_volume_is_said_of_the_one_that_was_asked_for() {
+    let pair = Pair::begin(|request| {
+        Some(Ok(match request {
+            Request::Move(MoveRequest::Says { .. }) => Answer::SourceSays(SourceSays::GivenUp),
+            _ => Answer::Done,
+        }))
+    })
+    .await;
+    let (source, id) = (Source(&pair), id());
+    let serial = serial().expect("it is known");
+    let says = source_says(&pair.left.app, RIGHT, (&id, &serial)).await;
+    assert!(matches!(says, Ok(SourceSays::GivenUp)), "{says:?}");
+    let says = MoveRequest::Says { id: id.clone(), serial: Some(serial) };
+    assert_eq!(source.done(), [says]);
+    // Nothing is asked for by what is no word of a query, and nobody says which volume stays.
+    for nameless in ["", "a b"] {
+        let says = source_says(&pair.left.app, RIGHT, (&id, nameless)).await;
+        assert!(matches!(says, Ok(SourceSays::Unknown)), "{nameless}: {says:?}");
+    }
 }

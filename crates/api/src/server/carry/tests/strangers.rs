@@ -3,7 +3,7 @@
 use std::slice;
 
 use axum::http::{HeaderName, HeaderValue};
-use group::membership::MoveId;
+use group::membership::{GroupId, MoveId};
 use group::pki::SERVER_NAME;
 use group::settings::Arrival;
 use http_body_util::{BodyExt, Empty};
@@ -116,6 +116,11 @@ async fn who_shows_no_certificate_of_another_member_ends_in_the_handshake() {
     let removed = issue(&pair.authority, "left");
     let alert = Talk::begin(&pair, &removed).await.alert().await;
     assert_eq!(alert, AlertDescription::AccessDenied);
+    // What proves the group at its address is no client's at all.
+    let group = GroupId::draw().unwrap();
+    let of_group = pair.authority.issue_for_group(&group, [192, 0, 2, 100].into()).unwrap();
+    let alert = Talk::begin(&pair, &of_group).await.alert().await;
+    assert_eq!(alert, AlertDescription::UnsupportedCertificate);
     // Nobody but a thief shows a member the member's own.
     let alert = Talk::begin(&pair, &pair.issued[1]).await.alert().await;
     assert_eq!(alert, AlertDescription::AccessDenied);
@@ -188,7 +193,8 @@ async fn a_member_that_says_nothing_that_reads_of_who_asks_is_refused() {
 async fn a_move_is_of_the_member_that_asks_and_of_nobody_for_whom_it_asks() {
     let arrival = |id: MoveId, from: MemberId| {
         let (name, group) = ("vm".to_owned(), "0".repeat(32).parse().unwrap());
-        Arrival { id, group, volume: 1, name, from, online: true }
+        let (from_name, serial) = (String::new(), String::new());
+        Arrival { id, group, volume: 1, name, from, from_name, serial, online: true }
     };
     let (its, of_another) = (MoveId::draw().unwrap(), MoveId::draw().unwrap());
     let arrivals = vec![arrival(its.clone(), LEFT), arrival(of_another.clone(), MemberId(9))];

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
-use axum::http::Uri;
 use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, Uri};
 use group::accounts::{Logins, Role, Token, TokenHash, TokenText};
 use group::membership::{Inventory, ListedVolume, MemberRecord, Pool, Roll, Shown};
 use member::SecretWord;
@@ -15,6 +15,7 @@ use super::*;
 use crate::server::app::{Ask, Done, Follower};
 use crate::server::login::Doorkeeper;
 use crate::server::peer::Peer;
+use crate::server::sets::Spread;
 use crate::server::testing;
 use crate::types::Interface;
 
@@ -57,6 +58,7 @@ fn inventory(volumes: &[&str], free_bytes: u64) -> Inventory {
         serial: String::new(),
         size_bytes: GIB,
         is_online: true,
+        is_lost: false,
         shown: Shown::default(),
     };
     Inventory { volumes: volumes.iter().map(listed).collect(), free_bytes, ..Inventory::default() }
@@ -327,7 +329,7 @@ async fn what_was_made_a_moment_ago_is_found_before_its_member_says_so() {
 }
 
 #[tokio::test]
-async fn snapshots_of_one_moment_are_of_one_member() {
+async fn snapshots_of_one_moment_are_taken_where_their_volumes_are() {
     let bed = Bed::new();
     let of = |body: &'static str| bed.goes(Whose::Volumes, "", body);
     assert_eq!(of(r#"{"volumes": ["b", "b", "none"]}"#).await.unwrap(), Some(RIGHT));
@@ -336,16 +338,27 @@ async fn snapshots_of_one_moment_are_of_one_member() {
     for here in ["", "[]", "{}", r#"{"volumes": []}"#, r#"{"volumes": 7}"#, unknown] {
         assert_eq!(of(here).await.unwrap(), None, "{here}");
     }
-    let (code, told) = refused(of(r#"{"volumes": ["a", "b"]}"#).await);
-    assert_eq!(code, Code::SeveralMembers);
-    assert!(told.ends_with("yet: 'a' is on 'left', 'b' is on 'right'"), "{told}");
+    // Of several members this one has each take its own, and is asked for what nobody has.
+    let (mut parts, ()) = Request::new(()).into_parts();
+    let several = told_by(&Bytes::from_static(br#"{"volumes": ["b", "a", "none"]}"#));
+    let asked = bed.asked();
+    let on = asked.whose(Whose::Volumes, &HashMap::new(), &several, &mut parts).await;
+    assert_eq!(on.unwrap(), None);
+    drop(asked);
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let wanted = BTreeMap::from([(LEFT, owned(&["a", "none"])), (RIGHT, owned(&["b"]))]);
+    assert_eq!(parts.extensions.get::<Spread>().map(|it| it.0.clone()), Some(wanted));
     let (code, _) = refused(of(r#"{"volumes": ["f"]}"#).await);
     assert_eq!(code, Code::NotReached);
     // More than any request may have, the last of which is elsewhere.
     let many = [["b"; LOOKED_FOR_MAX].as_slice(), &["a"]].concat();
     let many = serde_json::json!({"volumes": many}).to_string();
-    let (code, _) = refused(bed.goes(Whose::Volumes, "", &many).await);
+    assert_eq!(bed.goes(Whose::Volumes, "", &many).await.unwrap(), None, "this one has it done");
+    let (code, told) = refused(
+        bed.goes(Whose::NewSchedule, "", r#"{"name": "new", "volumes": ["a", "b"]}"#).await,
+    );
     assert_eq!(code, Code::SeveralMembers);
+    assert!(told.ends_with("yet: 'a' is on 'left', 'b' is on 'right'"), "{told}");
 }
 
 #[tokio::test]

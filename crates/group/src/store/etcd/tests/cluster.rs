@@ -1,5 +1,6 @@
 //! Real etcd on this machine, one process for each member.
 
+use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -18,6 +19,15 @@ struct Member {
     client: String,
     arguments: Vec<String>,
     process: Option<Child>,
+}
+
+/// Whether no thread of a process runs any more (proc_pid_stat(5): behind the name in brackets).
+fn are_stopped(tasks: &str) -> bool {
+    fs::read_dir(tasks).expect("it is there").all(|task| {
+        let stat = fs::read_to_string(task.expect("it is there").path().join("stat"));
+        // A thread that has ended meanwhile does not run.
+        stat.map_or(true, |stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" T")))
+    })
 }
 
 /// A cluster, which ends with the test.
@@ -122,9 +132,16 @@ impl Cluster {
         assert!(done.expect("kill is there").success());
     }
 
-    /// It neither answers nor closes.
+    /// It neither answers nor closes, from now on: on a busy machine it goes on for a moment after the signal.
     pub(super) fn pause(&self, number: usize) {
         self.signal(number, "-STOP");
+        let process = self.members[number].process.as_ref().expect("it runs");
+        let tasks = format!("/proc/{}/task", process.id());
+        let begin = Instant::now();
+        while !are_stopped(&tasks) {
+            assert!(begin.elapsed() < Duration::from_secs(10), "it does not stop");
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     pub(super) fn go_on(&self, number: usize) {

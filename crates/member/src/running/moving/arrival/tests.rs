@@ -161,11 +161,11 @@ fn a_volume_that_has_arrived_is_what_its_pieces_say() {
         assert!(matches!(late, Err(RequestError::Move(MoveError::NoSuch(_)))), "{late:?}");
         let arrival = record(&member, 1).expect("there is a record");
         for _ in 0..2 {
-            let step = member.take_over(&arrival).await.expect("it is taken over");
+            let step = member.take_over(&arrival, None).await.expect("it is taken over");
             assert_eq!(step, ArrivalStep::Adopted);
         }
         assert_eq!((names(&member), record(&member, 1)), (vec![NAME.to_owned()], None));
-        let step = member.adopt(&number(1), None).await.expect("it can be told");
+        let step = member.adopt(&number(1), None, None).await.expect("it can be told");
         assert_eq!(step, ArrivalStep::Unknown, "nothing is left of the move");
 
         let info = member.array().volume(NAME).expect("it is there");
@@ -295,7 +295,7 @@ fn a_start_deletes_what_is_not_prepared_and_nothing_else() {
         assert_eq!(there, [hidden_name(&number(1)), "here".to_owned()]);
         let arrival = record(&member, 1).expect("it is prepared still");
         assert_eq!(read(&member, &hidden_name(&number(1)), None, 0, 4096).await, vec![1; 4096]);
-        let step = member.adopt(&number(2), None).await.expect("it can be told");
+        let step = member.adopt(&number(2), None, None).await.expect("it can be told");
         assert_eq!(step, ArrivalStep::Unknown);
         member.discard_arrival(&number(1)).await.expect("it is left alone");
         assert_eq!(record(&member, 1), Some(arrival.clone()));
@@ -315,7 +315,7 @@ fn what_nothing_is_heard_of_any_more_is_deleted() {
         member.discard_idle_arrivals().await;
         let hidden = hidden_name(&number(1));
         assert_eq!(names(&member), [hidden], "it was heard of just now");
-        let step = member.adopt(&number(1), None).await.expect("it can be told");
+        let step = member.adopt(&number(1), None, None).await.expect("it can be told");
         assert_eq!(step, ArrivalStep::Waiting, "it is not unknown while it is there");
         member.discard_idle_for(Duration::ZERO).await;
         assert_eq!((names(&member), member.moving.arriving().len()), (Vec::new(), 0));
@@ -334,13 +334,15 @@ fn a_volume_that_has_arrived_is_served_by_word_of_the_store_alone() {
     rig.with(async |member: Rc<Member>| {
         let arrival = prepared(&member, 1, NAME).await;
         for says in [None, Some(group::handover::SourceSays::HandedOver)] {
-            let adopted = member.adopt(&number(1), says).await;
+            let adopted = member.adopt(&number(1), says, None).await;
             let is_refused =
                 matches!(adopted, Err(RequestError::Move(MoveError::NotDecided { .. })));
             assert!(is_refused, "{adopted:?}");
         }
         assert_eq!(names(&member), [hidden_name(&number(1))]);
         assert_eq!(record(&member, 1), Some(arrival));
+        let part = member.transits().await.expect("they are listed").remove(0);
+        assert_eq!(part.other, "member 7 of another group", "who it was nobody has known");
     });
     rig.stop();
 }
@@ -355,12 +357,40 @@ fn a_prepared_volume_that_is_gone_is_never_unknown() {
         let hidden = hidden_name(&number(1));
         member.array().delete_volume(&hidden).await.expect("it is deleted");
         member.array().purge_volume(&hidden).await.expect("it is purged");
-        let missing = member.take_over(&arrival).await;
+        let missing = member.take_over(&arrival, None).await;
         assert!(
             matches!(missing, Err(RequestError::Move(MoveError::ArrivalMissing(_)))),
             "{missing:?}"
         );
         assert_eq!(record(&member, 1), Some(arrival));
+    });
+    rig.stop();
+}
+
+/// What the source has may be all that there is, and would be deleted as soon as this one is served.
+#[test]
+fn a_prepared_volume_whose_data_are_lost_is_not_adopted() {
+    let home = tempfile::tempdir().expect("a directory");
+    let rig = Rig::start(home.path(), &home.path().join("data"));
+    rig.with(async |member: Rc<Member>| {
+        let bare = Passport { level: Level::Raid0, ..passport(1, NAME) };
+        member.make_hidden(bare, group()).await.expect("there is room");
+        write(&member, 1, vec![Piece::data(0, vec![1; 4096])]).await;
+        member.prepare_now(&number(1), seal()).await.expect("it is stored");
+        let arrival = record(&member, 1).expect("there is a record");
+        let disk = member.array().disks().remove(0).name;
+        member.array().fail_disk(&disk, true).await.expect("it is declared failed");
+        let hidden = hidden_name(&number(1));
+        let state = member.array().volume(&hidden).expect("it is there").state;
+        assert_eq!(state, VolumeState::Lost);
+        let missing = |done: Result<(), RequestError>| {
+            matches!(done, Err(RequestError::Move(MoveError::ArrivalMissing(_))))
+        };
+        assert!(missing(member.take_over(&arrival, None).await.map(drop)));
+        assert!(missing(member.settle_move(&number(1), true).await));
+        assert_eq!((names(&member), record(&member, 1)), (vec![hidden], Some(arrival)));
+        member.settle_move(&number(1), false).await.expect("it is thrown away");
+        assert_eq!((names(&member), record(&member, 1)), (Vec::new(), None));
     });
     rig.stop();
 }
@@ -475,6 +505,25 @@ fn a_volume_whose_adoption_was_cut_off_is_thrown_away_under_whatever_name() {
         member.array().set_volume_online(NAME, true).await.expect("it is there");
         member.discard_prepared(&arrival).await.expect("it is thrown away");
         assert_eq!((names(&member), record(&member, 1)), (Vec::new(), None));
+    });
+    rig.stop();
+}
+
+/// It was found that the source keeps it; before it is thrown away an operator has it kept here, as the source was
+/// removed.
+#[test]
+fn what_was_kept_while_it_was_about_to_be_thrown_away_is_not_deleted() {
+    let home = tempfile::tempdir().expect("a directory");
+    let rig = Rig::start(home.path(), &home.path().join("data"));
+    rig.with(async |member: Rc<Member>| {
+        let arrival = prepared(&member, 1, NAME).await;
+        // It is in no group, so that only an operator decides.
+        member.settle_move(&number(1), true).await.expect("it is kept");
+        assert_eq!((names(&member), record(&member, 1)), (vec![NAME.to_owned()], None));
+        let step = member.discard_prepared(&arrival).await.expect("there is nothing to do");
+        assert_eq!(step, ArrivalStep::Unknown);
+        assert_eq!(names(&member), [NAME], "it is served");
+        assert_eq!(read(&member, NAME, None, 0, 4096).await, vec![1; 4096]);
     });
     rig.stop();
 }
