@@ -1,5 +1,9 @@
 #!/usr/bin/env bash
-# Plants mistakes in the array, the target, the member, its settings and what sends events on, one at a time, and sees that the test meant for it fails.
+# Plants mistakes, one at a time, and sees that the test meant for it fails.
+#
+#   scripts/planted.sh [PART PARTS]
+#
+# Of so many parts it plants one: beside the whole of the tests (scripts/test.sh), which tell what fails by itself.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -334,17 +338,27 @@ HideMissing    --notify     thread::tests::what_the_log_pushed_out_before_it_was
 AllAgain       --notify     thread::tests::a_server_that_ends_connections
 '
 
-programs=$(cargo test --quiet --workspace --features "$(scripts/mistakes.sh)" --no-run --message-format=json |
-  jq --raw-output 'select(.executable != null) | "\(.target.kind[0]) \(.target.name) \(.executable)"')
+# As scripts/test.sh has made it, or made now.
+programs=$(cat "${PROGRAMS-/dev/null}")
+[[ -n $programs ]] || programs=$(scripts/programs.sh)
 
-# The program of the tests that $1 names, built with the mistakes; `--member`, `--notify`, `--group` and `--api` are the libraries of those rooms.
-built() {
-  local kind=lib name=array
+# The room whose tests $1 names, and the program of these.
+room_of() {
   case $1 in
-    --test=*) kind=test name=${1#--test=} ;;
-    --member | --notify | --group | --api) name=${1#--} ;;
+    --lib | --test=array) echo array ;;
+    --test=wire) echo target ;;
+    --test=crash) echo drystone ;;
+    *) echo "${1#--}" ;;
   esac
-  awk -v kind="$kind" -v name="$name" '$1 == kind && $2 == name { print $3 }' <<<"$programs"
+}
+program_of() {
+  local room job
+  room=$(room_of "$1")
+  case $1 in
+    --test=*) job=$room:test:${1#--test=} ;;
+    *) job=$room:lib:drystone_$room ;;
+  esac
+  awk -v job="$job" '$1 == job { print $3 }' <<<"$programs"
 }
 
 # Said again at the end, where whoever reads only that finds it.
@@ -354,19 +368,26 @@ fails() {
   failed=$((failed + 1))
 }
 
-declare -A program=([--lib]=$(built --lib) [--test=array]=$(built --test=array) [--test=wire]=$(built --test=wire) [--test=crash]=$(built --test=crash) [--member]=$(built --member) [--notify]=$(built --notify) [--group]=$(built --group) [--api]=$(built --api))
-declare -A room=([--lib]=array [--test=array]=array [--test=wire]=target [--test=crash]=drystone [--member]=member [--notify]=notify [--group]=group [--api]=api)
+declare -A room program
+for where in $(awk 'NF { print $2 }' <<<"$planted" | sort --unique); do
+  room[$where]=$(room_of "$where") program[$where]=$(program_of "$where")
+done
 # Where the mistakes are, if that is another room than the test's.
 declare -A mistaken=([drystone]=group)
 # The array ends over a name that it does not know: what uses it has another variable, or every test would fail by that.
 declare -A variable=([array]=DRYSTONE_MUTANT [target]=DRYSTONE_MUTANT [member]=DRYSTONE_MEMBER_MUTANT [drystone]=DRYSTONE_GROUP_MUTANT [group]=DRYSTONE_GROUP_MUTANT [notify]=DRYSTONE_MUTANT [api]=DRYSTONE_API_MUTANT)
 failed=0 unnoticed=''
-# What fails by itself notices nothing.
-for where in "${!program[@]}"; do
-  mapfile -t names < <(awk -v where="$where" '$2 == where { print $3 }' <<<"$planted")
-  (cd "crates/${room[$where]}" && timeout --kill-after=10 "$((2 * LIMIT_SECONDS))" "${program[$where]}" --quiet "${names[@]}" >/dev/null) ||
-    fails "none" "a test of $where fails without a mistake"
-done
+if [[ $# -eq 0 ]]; then
+  # What fails by itself notices nothing.
+  for where in "${!program[@]}"; do
+    mapfile -t names < <(awk -v where="$where" '$2 == where { print $3 }' <<<"$planted")
+    (cd "crates/${room[$where]}" && timeout --kill-after=10 "$((2 * LIMIT_SECONDS))" "${program[$where]}" --quiet "${names[@]}" >/dev/null) ||
+      fails "none" "a test of $where fails without a mistake"
+  done
+else
+  AT_ONCE=1
+  planted=$(awk -v part="$1" -v parts="$2" 'NF && n++ % parts == part - 1' <<<"$planted")
+fi
 # Says how one mistake went, in one line. Many tests wait for a clock, so several run at once.
 try() {
   local mistake=$1 where=$2 name=$3 test list why= room=${room[$2]}

@@ -1,59 +1,81 @@
 #!/usr/bin/env bash
-# Runs every test of the workspace, also after one has failed, and ends with their sum.
+# Runs every test of the workspace and plants every mistake, also after one has failed, and ends with their sum.
 #
 #   scripts/test.sh [ARGUMENTS OF cargo test]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-logs=$(mktemp --directory)
-trap 'rm -rf "$logs"' EXIT
+# So many programs run side by side, each with a thread for each core: many tests wait for a clock, a disk or a machine.
+LANES=2
+# A test that never ends is ended with its program, so that its name is told.
+LIMIT_SECONDS=1500
+# Each part of the mistakes is a program of its own.
+PARTS=8
+# What takes longest is begun first, or the last of it would run alone. The rest follows as cargo lists it.
+LONGEST='drystone:test:group member:lib:drystone_member array:test:simulate group:lib:drystone_group
+  array:lib:drystone_array array:test:array drystone:test:api target:test:wire drystone:test:crash drystone:test:up
+  api:lib:drystone_api'
 
-# Everything is built once, with the mistakes that can be planted in some rooms and none made: a room that is built
-# with other features is built again, with all that leans on it. What users get is built without (`make run`,
-# `make package`), and the lints look at it so.
-features=$(scripts/mistakes.sh)
-cargo test --workspace --features "$features" --no-run "$@" 2>&1
-built=$SECONDS
+# Prints what is to be run, once: programs as ROOM:KIND:NAME, parts of the mistakes, and the tests in documents.
+all_jobs() {
+  local longest
+  {
+    for longest in $LONGEST; do awk -v job="$longest" '$1 == job { print $1 }' "$PROGRAMS"; done
+    awk '{ print $1 }' "$PROGRAMS"
+    seq --format="mistakes:%g" "$PARTS"
+    echo documents
+  } | awk '!seen[$0]++'
+}
 
-# The tests run in two halves side by side, as many wait for a clock, a disk or a machine. What the second half has to
-# say is told when the first is done. A test that never ends is ended with its half, so that its name is told.
-LIMIT_SECONDS=2700
-tests() {
-  local status=0
-  timeout --kill-after=30 "$LIMIT_SECONDS" cargo test --workspace --features "$features" --no-fail-fast "$@" 2>&1 || status=$?
+# Runs the job $1, its words to a file of $LOGS, and says in one line how it went.
+one() {
+  local log="$LOGS/said/$1" folder program status=0 begun=$SECONDS
+  case $1 in
+    mistakes:*) scripts/planted.sh "${1#*:}" "$PARTS" >"$log" 2>&1 || status=$? ;;
+    documents)
+      timeout --kill-after=30 "$LIMIT_SECONDS" \
+        cargo test --workspace --features "$(scripts/mistakes.sh)" --no-fail-fast --doc >"$log" 2>&1 || status=$?
+      ;;
+    *)
+      read -r _ folder program < <(awk -v job="$1" '$1 == job' "$PROGRAMS")
+      (cd "$folder" && CARGO_MANIFEST_DIR=$folder timeout --kill-after=30 "$LIMIT_SECONDS" "$program") >"$log" 2>&1 || status=$?
+      ;;
+  esac
   if ((status == 124 || status == 137)); then
-    echo "test did_not_end ... FAILED: the tests above did not end within $LIMIT_SECONDS s; who has no result is at fault"
+    echo "test did_not_end ... FAILED: $1 did not end within $LIMIT_SECONDS s; who has no result above is at fault" >>"$log"
+    echo "test result: FAILED. 0 passed; 1 failed; 0 ignored" >>"$log"
+  elif ((status != 0)) && ! grep --quiet '^test result: FAILED' "$log"; then
+    echo "test ended ... FAILED: $1 ended with $status" >>"$log"
+    echo "test result: FAILED. 0 passed; 1 failed; 0 ignored" >>"$log"
   fi
-  return "$status"
+  ((status == 0)) || echo "$1" >>"$LOGS/failed"
+  printf '%5d s  %s  %s\n' $((SECONDS - begun)) "$1" \
+    "$(awk '/^test result: / { passed += $4; failed += $6 } END { printf "%d passed, %d failed", passed, failed }' "$log")"
 }
-status=0
-(
-  status=0
-  tests --lib --bins --test lab --test '[!a-gl]*' "$@" || status=$?
-  tests --doc "$@" || status=$?
-  echo "$SECONDS" >"$logs/over"
-  exit "$status"
-) >"$logs/second" &
-beside=$!
-tests --test '[a-g]*' --test 'li*' "$@" | tee "$logs/first" || status=$?
-first=$SECONDS
-# The first half is the shorter one: the mistakes are planted beside the rest of the second.
-scripts/planted.sh >"$logs/planted" 2>&1 || status=$?
-planted=$SECONDS
-wait "$beside" || status=$?
-cat "$logs/second" "$logs/planted"
-printf '\nbuilt within %d s; first half over after %d s, and mistakes planted after %d s; second half over after %d s\n' \
-  "$built" "$first" "$planted" "$(cat "$logs/over")"
 
-# cargo prints one result for each test binary and each room's doc-tests.
-awk '/^test result: / {
-  for (i = 2; i <= NF; i++) {
-    if ($i == "passed;") passed += $(i - 1)
-    if ($i == "failed;") failed += $(i - 1)
-    if ($i == "ignored;") ignored += $(i - 1)
-  }
-  results++
-}
-END { if (results) printf "\n%d passed, %d failed, %d skipped\n", passed, failed, ignored }' \
-  "$logs/first" "$logs/second" "$logs/planted"
-exit "$status"
+if [[ ${1-} == --one ]]; then
+  one "$2"
+  exit 0
+fi
+
+LOGS=$(mktemp --directory)
+export LOGS PARTS PROGRAMS=$LOGS/programs
+trap 'rm -rf "$LOGS"' EXIT
+mkdir "$LOGS/said"
+scripts/programs.sh "$@" >"$PROGRAMS"
+printf 'built within %d s\n' "$SECONDS"
+all_jobs | xargs --max-procs="$LANES" --max-args=1 scripts/test.sh --one
+printf 'over after %d s\n' "$SECONDS"
+
+# What failed is told in full, and at the end.
+if [[ -e $LOGS/failed ]]; then
+  while read -r job; do
+    printf '\n--- %s\n' "$job"
+    cat "$LOGS/said/$job"
+  done <"$LOGS/failed"
+  printf '\n'
+  grep --no-filename '^test .* FAILED' "$LOGS"/said/* || true
+fi
+cat "$LOGS"/said/* | awk '/^test result: / { passed += $4; failed += $6; ignored += $8 }
+END { printf "\n%d passed, %d failed, %d skipped\n", passed, failed, ignored }'
+[[ ! -e $LOGS/failed ]]
