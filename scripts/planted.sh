@@ -356,7 +356,7 @@ program_of() {
   room=$(room_of "$1")
   case $1 in
     --test=*) job=$room:test:${1#--test=} ;;
-    *) job=$room:lib:drystone_$room ;;
+    *) job=$room:lib:$room ;;
   esac
   awk -v job="$job" '$1 == job { print $3 }' <<<"$programs"
 }

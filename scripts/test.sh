@@ -12,9 +12,9 @@ LIMIT_SECONDS=1500
 # Each part of the mistakes is a program of its own.
 PARTS=8
 # What takes longest is begun first, or the last of it would run alone. The rest follows as cargo lists it.
-LONGEST='drystone:test:group member:lib:drystone_member array:test:simulate group:lib:drystone_group
-  array:lib:drystone_array array:test:array drystone:test:api target:test:wire drystone:test:crash drystone:test:up
-  api:lib:drystone_api'
+LONGEST='drystone:test:group member:lib:member array:test:simulate group:lib:group
+  array:lib:array array:test:array drystone:test:api target:test:wire drystone:test:crash drystone:test:up
+  api:lib:api'
 
 # Prints what is to be run, once: programs as ROOM:KIND:NAME, parts of the mistakes, and the tests in documents.
 all_jobs() {
