@@ -12,7 +12,7 @@ LIMIT_SECONDS=1500
 # Each part of the mistakes is a program of its own.
 PARTS=8
 # What takes longest is begun first, or the last of it would run alone. The rest follows as cargo lists it.
-LONGEST='drystone:test:group member:lib:member array:test:simulate group:lib:group
+LONGEST='drystone:test:group drystone:test:linux_host member:lib:member array:test:simulate group:lib:group
   array:lib:array array:test:array drystone:test:api target:test:wire drystone:test:crash drystone:test:up
   api:lib:api'
 
