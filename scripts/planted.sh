@@ -385,7 +385,6 @@ if [[ $# -eq 0 ]]; then
       fails "none" "a test of $where fails without a mistake"
   done
 else
-  AT_ONCE=1
   planted=$(awk -v part="$1" -v parts="$2" 'NF && n++ % parts == part - 1' <<<"$planted")
 fi
 # Says how one mistake went, in one line. Many tests wait for a clock, so several run at once.
