@@ -7,12 +7,10 @@ use array::api::DiskState;
 use array::label::{ChangeId, Found};
 use array::{Array, ArrayError, BLOCK_BYTES, DiskId, Env, Level, Member, RingEnv, crc32c};
 use block::testing::{Fault, Operation, Rule};
-use block::{BlockDevice, BlockError, WriteFlags};
+use block::{BlockDevice, BlockError};
 use ring::OneshotReceiver;
 
-use crate::common::{
-    Hasty, Paced, Shelf, bytes, data, in_turns, read, run, sound, spec, until, write,
-};
+use crate::common::{Hasty, Paced, Shelf, bytes, in_turns, read, run, sound, spec, until, write};
 use crate::copies::{MIB, label, put};
 use crate::process::crash;
 
