@@ -110,6 +110,13 @@ HastyEnd       --test=array closing::labels_that_are_being_written
 HastyEnd       --test=array closing::a_disk_that_takes_its_label
 KeepDisks      --test=array closing::a_label_that_takes_too_long
 KeepDisks      --test=array closing::a_disk_that_comes_back_too_late
+KeepClosing    --test=array closing::a_last_checkpoint
+AskLater       --lib        engine::end::tests::a_disk_that_fails
+KeepChanging   --test=array closing::labels_that_take_too_long
+ReturnLate     --test=array closing::a_disk_that_answers
+JoinBeside     --test=array closing::a_disk_that_joins
+EarlyOthers    --test=array closing::a_disk_that_lacks
+LoneRecord     --lib        core::disks::tests::what_a_holder_refuses
 KeepOldCopy    --test=array copies::an_old_image_of_a_holder_gets
 KeepOldCopy    --test=array copies::an_old_image_of_a_holder_that_was_out
 KeepOldLabel   --test=array copies::an_image_from_before
