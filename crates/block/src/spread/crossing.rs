@@ -14,7 +14,7 @@ use crate::locks::Access;
 use crate::mutants::{self, Mutant};
 use crate::{BlockDevice, BlockError, Compared, IoFuture, WriteFlags, bytes};
 
-/// Pieces of a long change that run at once: what holds stripes, and the queues of slices, stays short.
+/// Pieces of a long change that run at once: the queues of slices stay short.
 const STEP_PIECES: usize = 16;
 
 /// Pauses between attempts to end an atomic operation that is half done: a second in all.
@@ -68,10 +68,10 @@ pub(super) fn write_zeroes(
 ) -> IoFuture<()> {
     let slices = Arc::clone(slices);
     IoFuture::detached(async move {
-        let zero = |slice: &dyn BlockDevice, piece: Piece| {
+        in_steps(&slices, at, len, move |slice, piece| {
             slice.write_zeroes(piece.at, piece.len, may_unmap, flags)
-        };
-        in_steps(&slices, at, len, zero).await
+        })
+        .await
     })
 }
 
@@ -79,8 +79,7 @@ pub(super) fn write_zeroes(
 pub(super) fn unmap(slices: &Arc<Slices>, at: u64, len: u64) -> IoFuture<()> {
     let slices = Arc::clone(slices);
     IoFuture::detached(async move {
-        let unmap = |slice: &dyn BlockDevice, piece: Piece| slice.unmap(piece.at, piece.len);
-        in_steps(&slices, at, len, unmap).await?;
+        in_steps(&slices, at, len, |slice, piece| slice.unmap(piece.at, piece.len)).await?;
         let numbers = slices.numbers(at, len);
         let flushes = numbers.into_iter().map(|number| flush(&slices.devices()[number], at));
         join::all(flushes, |_| Ok(())).await
@@ -117,23 +116,23 @@ fn flush(slice: &Arc<dyn BlockDevice>, at: u64) -> IoFuture<()> {
     }
 }
 
-/// Changes all pieces, some at once. It ends with the step in which one fails.
+/// Changes all pieces, some at once, and ends with those of which one fails. Each holds stripes of its own: a slice
+/// that hangs keeps those of others from nobody.
 async fn in_steps(
-    slices: &Slices,
+    slices: &Arc<Slices>,
     at: u64,
     len: u64,
-    change: impl Fn(&dyn BlockDevice, Piece) -> IoFuture<()>,
+    change: impl Fn(&Arc<dyn BlockDevice>, Piece) -> IoFuture<()> + Copy + 'static,
 ) -> Result<(), BlockError> {
     let end = at + len;
     let mut at = at;
     while at < end {
         let pieces: Vec<Piece> = slices.pieces(at, end - at).take(STEP_PIECES).collect();
-        let step_end = pieces.last().map_or(end, Piece::end);
-        let held = slices.lock(at, step_end - at, Access::Shared).await;
-        let changes = pieces.into_iter().map(|piece| change(&**slices.at(piece.at), piece));
-        join::all(changes, |_| Ok(())).await?;
-        drop(held);
-        at = step_end;
+        at = pieces.last().map_or(end, Piece::end);
+        let begin = |piece: Piece| {
+            slices.change_on_one(piece.at, piece.len, move |slice| change(slice, piece))
+        };
+        join::all(pieces.into_iter().map(begin), |_| Ok(())).await?;
         if at < end {
             ring::turn_end().await;
         }

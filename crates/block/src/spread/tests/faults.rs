@@ -95,6 +95,29 @@ fn a_slice_that_hangs_holds_up_its_pages_and_no_others() {
     });
 }
 
+/// What is long and waits for a slice does not keep an atomic operation from borders between others.
+#[test]
+fn a_long_unmap_that_hangs_leaves_borders_of_others_free() {
+    on_a_core(async {
+        let faulty = Faulty::new(3, dealing(MIB, &[0, 1, 2]), 6 * MIB);
+        let disk = &faulty.disk;
+        faulty.slices[1].inject(Rule::always(Operation::Unmap, Fault::Hang));
+        let mut unmap = disk.unmap(0, 6 * MIB);
+        assert!(is_waiting(&mut unmap).await);
+        // Between slices 2 and 0.
+        let mut atomic = disk.write(3 * MIB - BLOCK, summed(2 * BLOCK, 1), ATOMIC);
+        assert!(!is_waiting(&mut atomic).await, "it waits for slice 1");
+        assert!(read(&**disk, 3 * MIB - BLOCK, 2 * BLOCK).await == bytes_of(&summed(2 * BLOCK, 1)));
+        let mut beside = disk.write(MIB - BLOCK, summed(2 * BLOCK, 1), ATOMIC);
+        assert!(is_waiting(&mut beside).await, "an atomic write in the middle of an unmap");
+        faulty.slices[1].heal();
+        faulty.slices[1].release();
+        unmap.await.unwrap();
+        beside.await.unwrap();
+        assert!(read(&**disk, MIB - BLOCK, 2 * BLOCK).await == bytes_of(&summed(2 * BLOCK, 1)));
+    });
+}
+
 /// A place that a slice cannot read is the same place in the volume, and of two places the first is told.
 #[test]
 fn errors_name_places_of_the_volume() {

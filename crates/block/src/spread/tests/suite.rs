@@ -13,7 +13,7 @@ fn over(slices: Vec<Arc<dyn BlockDevice>>, dealing: Dealing, size_bytes: u64) ->
 
 #[test]
 fn passes_the_device_suite_with_all_kinds_of_patterns() {
-    let size_bytes = 5 * MIB + 3 * BLOCK;
+    let size_bytes = 3 * MIB + 3 * BLOCK;
     for (seed, slices, pattern) in [
         (1, 1, &[0][..]),
         (2, 2, &[0, 1]),
@@ -21,7 +21,7 @@ fn passes_the_device_suite_with_all_kinds_of_patterns() {
         (4, 3, &[1, 1]),
         (5, 4, &[0, 0, 0, 1, 3, 0, 0, 1]),
     ] {
-        let slices = || (0..slices).map(|_| ram(6 * MIB)).collect::<Vec<_>>();
+        let slices = || (0..slices).map(|_| ram(4 * MIB)).collect::<Vec<_>>();
         on_a_core(check_device(over(slices(), dealing(MIB, pattern), size_bytes), seed));
         // Nearly all is over a border then, and over several.
         on_a_core(check_device(over(slices(), dealing(8 << 10, pattern), size_bytes), seed));
