@@ -343,9 +343,17 @@ IgnoreMark     --block      spread::tests::atomics::who_reads_one_side
 ReleaseDropped --block      spread::tests::dropped::a_change_that_is_dropped
 VolatileSlices --block      spread::tests::durable::nothing_that_was_answered
 UnflushedUnmap --block      spread::tests::durable::nothing_that_was_answered
-UnflushedUnmap --block      spread::tests::durable::an_unmap_ends
+UnflushedUnmap --block      spread::tests::durable::an_unmap_ends_with_the_flushes
 OwnSideFirst   --block      spread::tests::atomics::if_the_side_of_another
-PassHalfDone   --block      spread::tests::atomics::what_is_half_done
+PassHalfDone   --block      spread::tests::half_done::what_is_half_done_is_ended
+RepeatHalfDone --block      spread::tests::half_done::what_stays_half_done
+RepeatHalfDone --block      spread::tests::half_done::what_is_half_done_is_given_up
+RepeatInDoubt  --block      spread::tests::half_done::a_comparison_whose_answer
+PlainSides     --block      spread::tests::half_done::each_side_is_all
+FirstBorder    --block      spread::tests::borders::atomic_operations_over
+FlushFirst     --block      spread::tests::durable::an_unmap_ends_with_the_flush_of
+EarlyError     --block      spread::tests::faults::an_error_is_told_when_all
+EarlyError     --block      spread::join::tests::a_failed_piece
 UncutExtent    --block      spread::tests::shape::extents_end_where
 GrowBlind      --block      spread::tests::shape::it_grows_with_its_slices
 '

@@ -24,8 +24,20 @@ pub(crate) enum Mutant {
     UnflushedUnmap,
     /// Write the home's own side of a border first.
     OwnSideFirst,
-    /// Say of an atomic operation that is half done that the same request can work a moment later.
+    /// Leave an atomic operation half done that could be ended a moment later.
     PassHalfDone,
+    /// Say of an atomic operation that is half done what its side that failed says, as if nothing were begun.
+    RepeatHalfDone,
+    /// Say of a compare-and-write that may have been done that nothing could be reached.
+    RepeatInDoubt,
+    /// Change the sides of a border by plain writes, which a slice may do in parts.
+    PlainSides,
+    /// Hold only the first of the borders that are near.
+    FirstBorder,
+    /// Flush as many pieces of what was unmapped as there are slices, as if each had one of these.
+    FlushFirst,
+    /// Answer as soon as one piece of a request has failed.
+    EarlyError,
     /// Tell of pages of other slices what the slice in front of them says.
     UncutExtent,
     /// Become larger without a look at the slices.

@@ -17,8 +17,10 @@ use crate::{BlockDevice, BlockError, Compared, IoFuture, WriteFlags, bytes};
 /// Pieces of a long change that run at once: the queues of slices stay short.
 const STEP_PIECES: usize = 16;
 
-/// Pauses between attempts to end an atomic operation that is half done: a second in all.
-const PAUSES_MS: [u64; 8] = [1, 3, 10, 30, 100, 200, 300, 356];
+/// The first pause between attempts to end an atomic operation that is half done, which double,
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+/// and the longest one.
+const PAUSE_MAX: Duration = Duration::from_millis(250);
 
 /// Reads all pieces into one buffer.
 pub(super) fn read(slices: &Arc<Slices>, at: u64, len: usize) -> IoFuture<Data> {
@@ -28,7 +30,7 @@ pub(super) fn read(slices: &Arc<Slices>, at: u64, len: usize) -> IoFuture<Data> 
     slices.shared(at, len as u64, Work::Read, move |slices| gathered(slices, at, len))
 }
 
-/// The same, beside whoever holds the stripes. What slices lend is copied before its future is over.
+/// The same, beside whoever holds the borders. What slices lend is copied before its future is over.
 fn gathered(slices: &Slices, at: u64, len: usize) -> IoFuture<Data> {
     let read = |piece: Piece| slices.at(piece.at).read(piece.at, piece.len as usize);
     join::all(slices.pieces(at, len as u64).map(read), move |pieces| {
@@ -116,8 +118,8 @@ fn flush(slice: &Arc<dyn BlockDevice>, at: u64) -> IoFuture<()> {
     }
 }
 
-/// Changes all pieces, some at once, and ends with those of which one fails. Each holds stripes of its own: a slice
-/// that hangs keeps those of others from nobody.
+/// Changes all pieces, some at once, and ends with those of which one fails. Each holds what it is near to, and no
+/// longer than its slice works on it: borders between other slices than one that hangs are free.
 async fn in_steps(
     slices: &Arc<Slices>,
     at: u64,
@@ -164,9 +166,23 @@ pub(super) fn compare_and_write(
         if let Some(offset_bytes) = bytes::with_stable(&found, difference)?? {
             return Ok(Compared::Miscompare { offset_bytes });
         }
-        write_sides(&slices, at, &write, flags).await?;
+        write_sides(&slices, at, &write, flags).await.map_err(in_doubt)?;
         Ok(Compared::Equal)
     })
+}
+
+/// Compares and writes what one slice has.
+pub(super) fn compare_on_one(
+    slice: &Arc<dyn BlockDevice>,
+    at: u64,
+    compare: Data,
+    write: Data,
+    flags: WriteFlags,
+) -> IoFuture<Compared> {
+    match slice.compare_and_write(at, compare, write, flags).into_ready() {
+        Ok(result) => IoFuture::ready(result.map_err(in_doubt)),
+        Err(compared) => IoFuture::boxed(async move { compared.await.map_err(in_doubt) }),
+    }
 }
 
 pub(super) fn or_write(
@@ -206,14 +222,14 @@ where
     })
 }
 
-/// Each side is atomic on its slice: who began to read there before the stripes were held sees all of it or nothing.
+/// Each side is atomic on its slice: who began to read there before the borders were held sees all of it or nothing.
 async fn write_sides(
     slices: &Slices,
     at: u64,
     data: &Data,
     flags: WriteFlags,
 ) -> Result<(), BlockError> {
-    let flags = WriteFlags { atomic: true, ..flags };
+    let flags = WriteFlags { atomic: !mutants::is(Mutant::PlainSides), ..flags };
     let write = |slice: &dyn BlockDevice, piece: &Piece| {
         slice.write(piece.at, part(data, at, piece), flags)
     };
@@ -224,8 +240,7 @@ async fn write_sides(
 /// is done yet.
 ///
 /// # Errors
-/// That of the first side that fails. Where another one was changed before, it is none that passes: the same request
-/// would not find what it found.
+/// That of the first side that fails. Where another one was changed before it is that of [`half_done`].
 async fn each_side(
     slices: &Slices,
     at: u64,
@@ -237,25 +252,58 @@ async fn each_side(
     pieces.sort_by_key(|piece| (piece.slice == 0) != mutants::is(Mutant::OwnSideFirst));
     for (done, piece) in pieces.iter().enumerate() {
         let begin = || change(&**slices.at(piece.at), piece);
-        match begin().await {
-            Err(error) if done > 0 && error.is_passing() && !mutants::is(Mutant::PassHalfDone) => {
-                until_it_lasts(begin).await?;
-            }
-            result => result?,
+        let result = begin().await;
+        if done == 0 {
+            result?;
+            continue;
         }
+        let ended = match result {
+            Err(error) if error.is_passing() => until_it_lasts(begin, slices.patience).await,
+            result => result,
+        };
+        ended.map_err(half_done)?;
     }
     Ok(())
 }
 
 /// Tries again while the answer is one that passes, for a while.
-async fn until_it_lasts(begin: impl Fn() -> IoFuture<()>) -> Result<(), BlockError> {
-    for pause_ms in PAUSES_MS {
-        ring::sleep(Duration::from_millis(pause_ms)).await;
+async fn until_it_lasts(
+    begin: impl Fn() -> IoFuture<()>,
+    patience: Duration,
+) -> Result<(), BlockError> {
+    let (until, mut pause) = (ring::now() + patience, PAUSE_MIN);
+    loop {
+        ring::sleep(pause).await;
         match begin().await {
-            Err(error) if error.is_passing() => {}
+            Err(error)
+                if error.is_passing()
+                    && ring::now() < until
+                    && !mutants::is(Mutant::PassHalfDone) => {}
             result => return result,
         }
+        pause = (pause * 2).min(PAUSE_MAX);
     }
-    // What was to be changed may or may not have been.
-    Err(BlockError::Unreachable)
+}
+
+/// What is told where the same request would not find what it found. The target makes HARDWARE ERROR of it, which
+/// hosts give to whoever has asked, and repeat neither on this path nor on another one. NOT READY they repeat, and
+/// BUSY, and Linux repeats a MEDIUM ERROR too where it is a write that failed; no block is bad here either.
+const IN_DOUBT: BlockError = BlockError::Os { errno: libc::EIO };
+
+/// What is told of a compare-and-write that failed: the slice that cannot be reached may have done it.
+fn in_doubt(error: BlockError) -> BlockError {
+    match error {
+        BlockError::Unreachable if !mutants::is(Mutant::RepeatInDoubt) => IN_DOUBT,
+        other => other,
+    }
+}
+
+/// What is told of an atomic operation that failed on one side, when another one was changed: nothing that says that it
+/// was not begun, or that it will work later.
+fn half_done(error: BlockError) -> BlockError {
+    match error {
+        BlockError::Medium { .. } | BlockError::LostWrites | BlockError::Os { .. } => error,
+        _ if mutants::is(Mutant::RepeatHalfDone) => error,
+        _ => IN_DOUBT,
+    }
 }

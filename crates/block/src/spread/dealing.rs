@@ -89,7 +89,7 @@ impl Dealing {
 
     /// How far into its page the byte `at` lies.
     #[inline]
-    pub(super) fn place_in_page(&self, at: u64) -> u64 {
+    fn place_in_page(&self, at: u64) -> u64 {
         at & (self.page_bytes() - 1)
     }
 

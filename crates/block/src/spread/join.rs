@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use crate::mutants::{self, Mutant};
 use crate::{BlockError, IoFuture};
 
 enum Step<T> {
@@ -17,6 +18,10 @@ impl<T> Step<T> {
             Ok(result) => Self::Over(result),
             Err(piece) => Self::UnderWay(piece),
         }
+    }
+
+    fn has_failed(&self) -> bool {
+        matches!(self, Self::Over(Err(_)))
     }
 
     fn is_over_after_poll(&mut self, cx: &mut Context<'_>) -> bool {
@@ -46,7 +51,12 @@ pub(super) fn all<T: 'static, U: 'static>(
             // Each is polled, whatever the others say.
             let over =
                 steps.iter_mut().filter_map(|step| step.is_over_after_poll(cx).then_some(()));
-            if over.count() == steps.len() { Poll::Ready(()) } else { Poll::Pending }
+            let is_over = over.count() == steps.len();
+            if mutants::is(Mutant::EarlyError) && steps.iter().any(Step::has_failed) {
+                steps.retain(Step::has_failed);
+                return Poll::Ready(());
+            }
+            if is_over { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
         answer(steps).and_then(finish)

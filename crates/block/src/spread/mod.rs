@@ -8,6 +8,7 @@ use ring::Data;
 use crate::mutants::{self, Mutant};
 use crate::{BlockDevice, BlockError, Compared, Extent, Geometry, IoFuture, WriteFlags, arguments};
 
+mod borders;
 mod crossing;
 mod dealing;
 mod error;
@@ -37,11 +38,15 @@ const SLICES_MAX: usize = 16;
 /// where the slice changes, and their pieces run side by side. An error of one slice is told to requests that need
 /// that slice, and to no others.
 ///
-/// **Atomic operations** within one slice are the slice's. Over a border they hold stripes of the volume while both
-/// sides are changed, one after the other. If one side fails then, or the home ends, the other one may be changed
-/// already: as a loss of power may leave it on any device. While a slice that is part of one does not answer, whoever
-/// works on the same stripes of another waits with it. There are 256 KiB in a stripe, near a border, and stripes that
-/// lie a multiple of 256 MiB apart share their lock.
+/// **Atomic operations** within one slice are the slice's. Over a border they hold it while both sides are changed, one
+/// after the other. If one side fails then, or the home ends, the other one may be changed already: as a loss of power
+/// may leave it on any device. That is told as an error that hosts do not repeat, and so is a compare-and-write
+/// whenever a slice does not say what has become of it: its repetition would compare with what it has written.
+///
+/// **Who waits for whom.** A slice that does not answer holds up those who need it, and at most those who work near
+/// one of its borders, within the length of an atomic operation (1 MiB): where such an operation is about both sides, or
+/// waits for somebody who is, all others near this border wait behind it, also those who need the other slice only.
+/// Borders share their lock with borders between the same two slices, and with no others.
 #[derive(Debug)]
 pub struct SpreadDisk {
     slices: Arc<Slices>,
@@ -186,7 +191,7 @@ impl BlockDevice for SpreadDisk {
         let (len, flags) = (write.len() as u64, durable(flags));
         if self.slices.is_on_one(at, len) {
             return self.slices.change_on_one(at, len, move |slice| {
-                slice.compare_and_write(at, compare, write, flags)
+                crossing::compare_on_one(slice, at, compare, write, flags)
             });
         }
         crossing::compare_and_write(&self.slices, at, compare, write, flags)

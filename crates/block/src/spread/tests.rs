@@ -2,6 +2,7 @@ use super::*;
 
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::Duration;
 
 use ring::{Buf, CoreConfig};
 
@@ -9,10 +10,12 @@ use crate::testing::{Fault, FaultyDisk, Operation, Rule};
 use crate::{ExtentState, RamDisk};
 
 mod atomics;
+mod borders;
 mod cores;
 mod dropped;
 mod durable;
 mod faults;
+mod half_done;
 mod model;
 mod shape;
 mod suite;
@@ -23,6 +26,9 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 
 const VOLATILE: WriteFlags = WriteFlags::VOLATILE;
 const ATOMIC: WriteFlags = WriteFlags { durable: false, atomic: true };
+
+/// What a host must not repeat before it has looked.
+const IN_DOUBT: BlockError = BlockError::Os { errno: libc::EIO };
 
 /// Turns of the core in which whatever does not wait for a disk or a lock ends.
 const TURNS: usize = 16;
@@ -52,6 +58,12 @@ impl Faulty {
         let devices = slices.iter().map(|slice| Arc::clone(slice) as Arc<dyn BlockDevice>);
         let disk = SpreadDisk::new(devices.collect(), dealing, size_bytes / BLOCK).unwrap();
         Self { slices, disk: Arc::new(disk) }
+    }
+
+    /// How long what is half done is gone on with, from now on.
+    fn be_patient_for(&mut self, patience: Duration) {
+        let disk = Arc::get_mut(&mut self.disk).expect("nobody else has it");
+        Arc::get_mut(&mut disk.slices).expect("nothing is under way").patience = patience;
     }
 
     /// Two slices, in turns, of 4 MiB.

@@ -1,4 +1,4 @@
-//! Work at slices that holds stripes until it is over.
+//! Work at slices that holds borders until it is over.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,12 +16,12 @@ pub(super) type Held = StripeGuard<Arc<StripeLocks>>;
 pub(super) enum Work {
     /// It ends there: nobody misses what was read.
     Read,
-    /// It goes on as a task of its own: a slice may still write, and the stripes must not be let go
+    /// It goes on as a task of its own: a slice may still write, and the borders must not be let go
     /// before it has.
     Change,
 }
 
-/// Work that is under way, with the stripes that it holds.
+/// Work that is under way, with the borders that it holds.
 pub(super) struct UnderWay<T: 'static> {
     kind: Work,
     /// `None` once it is over.

@@ -154,36 +154,13 @@ fn if_the_side_of_another_slice_fails_nothing_is_changed() {
             }
             let written = disk.write(at, summed(LEN, 2), ATOMIC).await;
             let compared = disk.compare_and_write(at, summed(LEN, 1), summed(LEN, 3), VOLATILE);
-            assert_eq!((written, compared.await), (Err(refused), Err(refused)));
+            // It may have been done, for all that is known.
+            assert_eq!((written, compared.await), (Err(refused), Err(IN_DOUBT)));
             assert_eq!(disk.or_write(at, equal(LEN, 0xff), VOLATILE).await, Err(refused));
             faulty.slices[1].heal();
             assert!(read(&**disk, at, LEN).await == bytes_of(&summed(LEN, 1)));
         });
     }
-}
-
-/// An error that passes would be met by the same request again, which compares with what it has written.
-#[test]
-fn what_is_half_done_is_ended_as_soon_as_it_can_be() {
-    on_a_core(async {
-        let faulty = Faulty::of_two();
-        let disk = &faulty.disk;
-        disk.write(AT, summed(LEN, 1), VOLATILE).await.unwrap();
-        let busy = Rule::always(Operation::Write, Fault::Fail(BlockError::Busy));
-        faulty.slices[0].inject(busy.clone().times(3));
-        let compared = disk.compare_and_write(AT, summed(LEN, 1), summed(LEN, 2), VOLATILE).await;
-        assert_eq!(compared, Ok(Compared::Equal));
-        assert!(read(&**disk, AT, LEN).await == bytes_of(&summed(LEN, 2)));
-        // The other side before anything is done: nobody has to wait.
-        faulty.slices[1].inject(busy.clone().times(1));
-        let compared = disk.compare_and_write(AT, summed(LEN, 2), summed(LEN, 3), VOLATILE).await;
-        assert_eq!(compared, Err(BlockError::Busy));
-        assert!(read(&**disk, AT, LEN).await == bytes_of(&summed(LEN, 2)));
-        // For ever.
-        faulty.slices[0].inject(busy);
-        let written = disk.write(AT, summed(LEN, 4), ATOMIC).await;
-        assert_eq!(written, Err(BlockError::Unreachable), "the same cannot work a moment later");
-    });
 }
 
 /// The place of a difference counts from the start of the whole range, and nothing is written on either side.

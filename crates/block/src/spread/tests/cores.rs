@@ -2,8 +2,6 @@
 
 use super::*;
 
-use std::time::Duration;
-
 use ring::CoreId;
 
 const ROUNDS: u64 = 150;

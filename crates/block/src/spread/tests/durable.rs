@@ -97,3 +97,19 @@ fn an_unmap_ends_with_the_flushes_of_its_slices() {
         assert_eq!(faulty.disk.flush().await, Ok(()), "there is nothing to flush");
     });
 }
+
+/// A slice whose first page comes late in the pattern is flushed like the others.
+#[test]
+fn an_unmap_ends_with_the_flush_of_a_slice_that_has_few_pages() {
+    on_a_core(async {
+        for (pattern, late) in [(&[0, 1, 0, 1, 2][..], 2), (&[0, 0, 0, 1], 1)] {
+            let size_bytes = pattern.len() as u64 * MIB;
+            let faulty = Faulty::new(late + 1, dealing(MIB, pattern), size_bytes);
+            let fault = Fault::Fail(BlockError::Unreachable);
+            faulty.slices[late].inject(Rule::always(Operation::Flush, fault));
+            let unmapped = faulty.disk.unmap(0, size_bytes).await;
+            assert_eq!(unmapped, Err(BlockError::Unreachable), "{pattern:?}");
+            assert_eq!(faulty.disk.unmap(0, size_bytes - MIB).await, Ok(()), "{pattern:?}");
+        }
+    });
+}

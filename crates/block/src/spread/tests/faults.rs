@@ -6,14 +6,13 @@ fn everything(fault: Fault) -> Rule {
     Rule { operations: Vec::new(), bytes: 0..u64::MAX, times: u32::MAX, fault }
 }
 
-/// All that can be asked of `len` bytes, each once.
+/// All that can be asked of `len` bytes, each once, but to compare.
 async fn answers(disk: &SpreadDisk, at: u64, len: u64) -> Vec<Result<(), BlockError>> {
     let now = disk.write_now(at, &vec![1; len as usize], VOLATILE);
     let mut answers = vec![
         disk.read(at, len as usize).await.map(drop),
         disk.write(at, equal(len, 1), VOLATILE).await,
         disk.write(at, equal(len, 1), ATOMIC).await,
-        disk.compare_and_write(at, equal(len, 1), equal(len, 1), VOLATILE).await.map(drop),
         disk.or_write(at, equal(len, 1), VOLATILE).await,
         disk.write_zeroes(at, len, true, VOLATILE).await,
         disk.write_zeroes(at, len, false, VOLATILE).await,
@@ -21,6 +20,10 @@ async fn answers(disk: &SpreadDisk, at: u64, len: u64) -> Vec<Result<(), BlockEr
     ];
     answers.extend(now);
     answers
+}
+
+async fn compared(disk: &SpreadDisk, at: u64, len: u64) -> Result<(), BlockError> {
+    disk.compare_and_write(at, equal(len, 1), equal(len, 1), VOLATILE).await.map(drop)
 }
 
 #[test]
@@ -39,6 +42,9 @@ fn a_slice_that_is_gone_fails_for_its_pages_and_for_no_others() {
                     assert_eq!(answer, wanted, "at {place}");
                 }
                 assert_eq!(disk.extent(place).await.map(drop), wanted, "at {place}");
+                // The slice does not say whether it has begun.
+                let in_doubt = wanted.map_err(|_| IN_DOUBT);
+                assert_eq!(compared(disk, place, len).await, in_doubt, "at {place}");
             }
         }
         // Over a border it is told to who needs it.
@@ -46,6 +52,8 @@ fn a_slice_that_is_gone_fails_for_its_pages_and_for_no_others() {
             for answer in answers(disk, border * MIB - BLOCK, 2 * BLOCK).await {
                 assert_eq!(answer, wanted, "border {border}");
             }
+            let compared = compared(disk, border * MIB - BLOCK, 2 * BLOCK).await;
+            assert_eq!(compared, wanted, "border {border}");
         }
         faulty.slices[1].heal();
         for answer in answers(disk, MIB - BLOCK, 2 * BLOCK).await {
@@ -95,26 +103,45 @@ fn a_slice_that_hangs_holds_up_its_pages_and_no_others() {
     });
 }
 
-/// What is long and waits for a slice does not keep an atomic operation from borders between others.
+/// What is long and waits for a slice does not keep an atomic operation from borders between others. A page is
+/// longer than what is near its two ends.
 #[test]
 fn a_long_unmap_that_hangs_leaves_borders_of_others_free() {
+    const PAGE: u64 = 4 * MIB;
     on_a_core(async {
-        let faulty = Faulty::new(3, dealing(MIB, &[0, 1, 2]), 6 * MIB);
+        let faulty = Faulty::new(3, dealing(PAGE, &[0, 1, 2]), 6 * PAGE);
         let disk = &faulty.disk;
         faulty.slices[1].inject(Rule::always(Operation::Unmap, Fault::Hang));
-        let mut unmap = disk.unmap(0, 6 * MIB);
+        let mut unmap = disk.unmap(0, 6 * PAGE);
         assert!(is_waiting(&mut unmap).await);
         // Between slices 2 and 0.
-        let mut atomic = disk.write(3 * MIB - BLOCK, summed(2 * BLOCK, 1), ATOMIC);
+        let at = 3 * PAGE - BLOCK;
+        let mut atomic = disk.write(at, summed(2 * BLOCK, 1), ATOMIC);
         assert!(!is_waiting(&mut atomic).await, "it waits for slice 1");
-        assert!(read(&**disk, 3 * MIB - BLOCK, 2 * BLOCK).await == bytes_of(&summed(2 * BLOCK, 1)));
-        let mut beside = disk.write(MIB - BLOCK, summed(2 * BLOCK, 1), ATOMIC);
+        assert!(read(&**disk, at, 2 * BLOCK).await == bytes_of(&summed(2 * BLOCK, 1)));
+        let mut beside = disk.write(PAGE - BLOCK, summed(2 * BLOCK, 1), ATOMIC);
         assert!(is_waiting(&mut beside).await, "an atomic write in the middle of an unmap");
         faulty.slices[1].heal();
         faulty.slices[1].release();
         unmap.await.unwrap();
         beside.await.unwrap();
-        assert!(read(&**disk, MIB - BLOCK, 2 * BLOCK).await == bytes_of(&summed(2 * BLOCK, 1)));
+        assert!(read(&**disk, PAGE - BLOCK, 2 * BLOCK).await == bytes_of(&summed(2 * BLOCK, 1)));
+    });
+}
+
+/// Who hears of an error may begin the same anew: no piece of it is under way by then, and its border is free.
+#[test]
+fn an_error_is_told_when_all_pieces_are_over() {
+    on_a_core(async {
+        let faulty = Faulty::of_two();
+        let (disk, full) = (&faulty.disk, BlockError::NoSpace);
+        faulty.slices[0].inject(Rule::always(Operation::Write, Fault::Fail(full)).times(1));
+        faulty.slices[1].inject(Rule::always(Operation::Write, Fault::Hang).times(1));
+        let mut plain = disk.write(MIB - BLOCK, equal(2 * BLOCK, 1), VOLATILE);
+        assert!(is_waiting(&mut plain).await, "the other piece is still under way");
+        faulty.slices[1].release();
+        assert_eq!(plain.await, Err(full));
+        assert!(read(&**disk, MIB, BLOCK).await == [1; 512], "it was done before");
     });
 }
 

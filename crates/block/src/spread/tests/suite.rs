@@ -2,8 +2,6 @@
 
 use super::*;
 
-use std::time::Duration;
-
 use crate::testing::{check_device, check_durable_faults, check_read_only};
 
 fn over(slices: Vec<Arc<dyn BlockDevice>>, dealing: Dealing, size_bytes: u64) -> Arc<SpreadDisk> {
