@@ -240,7 +240,7 @@ async fn write_sides(
 /// is done yet.
 ///
 /// # Errors
-/// That of the first side that fails. Where another one was changed before it is that of [`half_done`].
+/// That of the first side, if it fails. Where another one was changed before it is that of [`half_done`].
 async fn each_side(
     slices: &Slices,
     at: u64,
@@ -258,10 +258,12 @@ async fn each_side(
             continue;
         }
         let ended = match result {
-            Err(error) if error.is_passing() => until_it_lasts(begin, slices.patience).await,
+            Err(error) if error.is_passing() && !mutants::is(Mutant::PassHalfDone) => {
+                until_it_lasts(begin, slices.patience).await
+            }
             result => result,
         };
-        ended.map_err(half_done)?;
+        ended.map_err(|error| half_done(error, piece.at))?;
     }
     Ok(())
 }
@@ -275,10 +277,7 @@ async fn until_it_lasts(
     loop {
         ring::sleep(pause).await;
         match begin().await {
-            Err(error)
-                if error.is_passing()
-                    && ring::now() < until
-                    && !mutants::is(Mutant::PassHalfDone) => {}
+            Err(error) if error.is_passing() && ring::now() < until => {}
             result => return result,
         }
         pause = (pause * 2).min(PAUSE_MAX);
@@ -290,7 +289,9 @@ async fn until_it_lasts(
 /// BUSY, and Linux repeats a MEDIUM ERROR too where it is a write that failed; no block is bad here either.
 const IN_DOUBT: BlockError = BlockError::Os { errno: libc::EIO };
 
-/// What is told of a compare-and-write that failed: the slice that cannot be reached may have done it.
+/// What is told of a compare-and-write that failed: the slice that cannot be reached may have done it. Of other changes
+/// that were begun on no other side it is told that it cannot be reached: to repeat these does no harm, and hosts wait
+/// for pages that are away.
 fn in_doubt(error: BlockError) -> BlockError {
     match error {
         BlockError::Unreachable if !mutants::is(Mutant::RepeatInDoubt) => IN_DOUBT,
@@ -298,12 +299,9 @@ fn in_doubt(error: BlockError) -> BlockError {
     }
 }
 
-/// What is told of an atomic operation that failed on one side, when another one was changed: nothing that says that it
-/// was not begun, or that it will work later.
-fn half_done(error: BlockError) -> BlockError {
-    match error {
-        BlockError::Medium { .. } | BlockError::LostWrites | BlockError::Os { .. } => error,
-        _ if mutants::is(Mutant::RepeatHalfDone) => error,
-        _ => IN_DOUBT,
-    }
+/// What is told of an atomic operation that failed on the side at byte `at`, when another one was changed: whatever has
+/// happened, nothing that says that it was not begun, or that it will work later.
+fn half_done(error: BlockError, at: u64) -> BlockError {
+    tracing::error!(%error, at, "an atomic command over two slices was done on one of them only");
+    if mutants::is(Mutant::RepeatHalfDone) { error } else { IN_DOUBT }
 }

@@ -44,9 +44,9 @@ const SLICES_MAX: usize = 16;
 /// whenever a slice does not say what has become of it: its repetition would compare with what it has written.
 ///
 /// **Who waits for whom.** A slice that does not answer holds up those who need it, and at most those who work near
-/// one of its borders, within the length of an atomic operation (1 MiB): where such an operation is about both sides, or
-/// waits for somebody who is, all others near this border wait behind it, also those who need the other slice only.
-/// Borders share their lock with borders between the same two slices, and with no others.
+/// one of its borders, within the length of an atomic operation (1 MiB): where such an operation is about both sides,
+/// or waits for somebody who is near, all others near this border wait behind it, also those who need the other slice
+/// only. Borders share their lock with borders between the same two slices, and with no others.
 #[derive(Debug)]
 pub struct SpreadDisk {
     slices: Arc<Slices>,

@@ -62,7 +62,8 @@ fn a_slice_that_is_gone_fails_for_its_pages_and_for_no_others() {
     });
 }
 
-/// Plain work that waits for a slice keeps nobody from working on others, nor near its borders.
+/// Plain work that waits for a slice keeps nobody from working on others, nor near its borders, as long as no atomic
+/// operation over one of these waits for it.
 #[test]
 fn a_slice_that_hangs_holds_up_its_pages_and_no_others() {
     on_a_core(async {
