@@ -80,6 +80,8 @@ pub(super) enum Step {
     Start {
         reads: bool,
     },
+    /// All that the home has stored of a whole volume is thrown away, as it does not read. Its own slice is there.
+    Lose,
     /// The home is removed from the group.
     Remove,
     /// An order comes to a member, which does the next thing about it.
@@ -128,6 +130,7 @@ impl Step {
             Self::Grow,
             Self::Delete,
             Self::End,
+            Self::Lose,
             Self::Remove,
         ];
         of_home.into_iter().chain(starts).chain((0..OTHERS).flat_map(of))
@@ -150,6 +153,8 @@ pub(super) struct World {
     reads: bool,
     is_member: bool,
     stored: Option<SpreadStanding>,
+    /// It was whole in this size, and nothing is stored of it any more.
+    lost: Option<u64>,
     /// The size of the home's own slice.
     own: Option<u64>,
     /// The size that hosts see.
@@ -187,6 +192,7 @@ impl World {
             reads: true,
             is_member: true,
             stored: None,
+            lost: None,
             own: None,
             served: None,
             ends: 0,
@@ -203,10 +209,7 @@ impl World {
             let is_own = self.own.is_some_and(|own| own >= size_bytes);
             is_own && self.parts.iter().all(|part| part.is_here(size_bytes))
         };
-        let is_whole = |standing: &SpreadStanding| {
-            matches!(standing.stage, SpreadStage::Whole | SpreadStage::Growing { .. })
-        };
-        if self.stored.filter(is_whole).is_some_and(|stored| !has_all(stored.size_bytes)) {
+        if self.whole().or(self.lost).is_some_and(|size_bytes| !has_all(size_bytes)) {
             return Some("a volume is whole, and has not all of its slices");
         }
         if self.served.is_some_and(|size_bytes| !has_all(size_bytes)) {
@@ -219,6 +222,12 @@ impl World {
             return Some("a volume is on an array that nobody knows of");
         }
         None
+    }
+
+    /// The size of the volume as it is stored, if it is whole.
+    fn whole(&self) -> Option<u64> {
+        let SpreadStanding { size_bytes, stage } = self.stored?;
+        matches!(stage, SpreadStage::Whole | SpreadStage::Growing { .. }).then_some(size_bytes)
     }
 
     /// It was to be made larger, and is gone, and its home has ended in between.
@@ -249,6 +258,10 @@ impl World {
             Step::Delete => world.with_home(|home| drop(home.delete())),
             Step::End => self.is_up && self.ends < ENDS && world.end(),
             Step::Start { reads } => !self.is_up && self.is_member && world.start(reads, flaw),
+            Step::Lose => {
+                (world.lost, world.stored) = (self.whole(), None);
+                !self.is_up && world.lost.is_some()
+            }
             Step::Remove => {
                 world.is_member = false;
                 self.is_member && (!self.is_up || world.end())
@@ -445,6 +458,9 @@ impl World {
         if !self.is_member {
             let is_told = |at| matches!(self.fate(at, false), None | Some(SliceFate::LeftOver(_)));
             return (0..OTHERS).all(is_told);
+        }
+        if self.lost.is_some() {
+            return self.fate(0, false) == Some(SliceFate::Keep);
         }
         let is_whole = self.stored.is_some_and(|it| it.stage == SpreadStage::Whole);
         let is_nothing = |part: &Part| part.stored.is_none() && part.volume.is_none();
