@@ -73,8 +73,8 @@ impl Home {
         Self { seats, stored: None, next: Some(next), done, is_served: false }
     }
 
-    /// As a start finds it: what was half made goes, and what was to be larger stays as it is. Who had asked for that has
-    /// heard no answer.
+    /// As a start finds it, at the member [whose it is](super::SpreadRecord::is_of): what was half made goes, and what was
+    /// to be larger stays as it is. Who had asked for that has heard no answer.
     #[must_use]
     pub fn found(seats: u8, stored: SpreadStanding) -> Self {
         let done = SliceSet::default();
@@ -119,7 +119,8 @@ impl Home {
         self.check();
     }
 
-    /// Hosts are let in from now on; only where they [may be](Self::may_serve).
+    /// Hosts may be in from now on: to be said before the target is opened, and only where they
+    /// [may be](Self::may_serve).
     pub fn served(&mut self) {
         debug_assert!(self.may_serve().is_some(), "nobody is let in: {self:?}");
         self.is_served = true;

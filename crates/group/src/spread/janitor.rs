@@ -23,6 +23,19 @@ pub struct Question {
     pub slice: SliceId,
 }
 
+impl Question {
+    /// What the member that has a slice asks its home.
+    #[must_use]
+    pub fn of(record: &SliceRecord) -> Self {
+        Self {
+            group: record.group.clone(),
+            home: record.home,
+            spread: record.spread.clone(),
+            slice: record.id.clone(),
+        }
+    }
+}
+
 /// What a home says of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]

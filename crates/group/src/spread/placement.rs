@@ -110,8 +110,8 @@ pub fn place(wanted: &Wanted, rooms: &[Room]) -> Result<Placed, SpreadError> {
     let mut chosen = vec![*own];
     if size_bytes >= SPREAD_FROM_BYTES {
         let has_page = |room: &&Room| room.free_bytes >= page_bytes;
-        let mut others = rooms.iter().filter(|room| room.member != home).filter(has_page).copied();
-        let mut others: Vec<Room> = others.by_ref().collect();
+        let others = rooms.iter().filter(|room| room.member != home).filter(has_page);
+        let mut others: Vec<Room> = others.copied().collect();
         others.sort_unstable_by_key(|room| (Reverse(room.free_bytes), room.member));
         others.dedup_by_key(|room| room.member);
         chosen.extend(others.into_iter().take(members_max - 1));

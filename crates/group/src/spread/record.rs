@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Pattern, SLICES_MAX, SliceSet, Who};
+use super::{Pattern, Placed, SLICES_MAX, SliceSet, Who};
 use crate::membership::{GroupId, SliceId, SpreadId};
 use crate::mutants::{self, Mutant};
 use crate::ownership::MemberId;
@@ -143,6 +143,31 @@ impl Setting for SpreadRecord {
 }
 
 impl SpreadRecord {
+    /// A volume that is to be made where it was placed, with new identities.
+    ///
+    /// # Errors
+    /// The system has no randomness.
+    pub fn draw(
+        group: &GroupId,
+        name: &str,
+        (size_bytes, page_bytes): (u64, u64),
+        Placed { members, pattern, .. }: &Placed,
+    ) -> Result<Self, getrandom::Error> {
+        let seat = |member: &MemberId| Ok(Seat { slice: SliceId::draw()?, member: *member });
+        let record = Self {
+            id: SpreadId::draw()?,
+            group: group.clone(),
+            name: name.to_owned(),
+            size_bytes,
+            page_bytes,
+            pattern: pattern.clone(),
+            seats: members.iter().map(seat).collect::<Result<_, getrandom::Error>>()?,
+            stage: SpreadStage::Making,
+        };
+        debug_assert_eq!(record.check_sound(), Ok(()));
+        Ok(record)
+    }
+
     /// The member that hosts reach it at, as it was numbered when the volume was made.
     #[must_use]
     pub fn home(&self) -> MemberId {

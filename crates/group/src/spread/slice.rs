@@ -1,6 +1,6 @@
 //! What a member does about a slice of a volume whose home is another one.
 
-use super::{Order, SliceRecord, SliceStage, SliceStanding, Who};
+use super::{Order, SliceRecord, SliceStage, SliceStanding, SpreadRecord, Who, hidden_name};
 use crate::membership::{GroupId, SliceId, SpreadId};
 use crate::mutants::{self, Mutant};
 use crate::ownership::MemberId;
@@ -22,6 +22,40 @@ pub struct Letter {
     pub name: String,
     /// What is asked for.
     pub order: Order,
+}
+
+impl Letter {
+    /// What the home of a volume writes to the member of one of its slices.
+    #[must_use]
+    pub fn of(record: &SpreadRecord, slice: u8, order: Order) -> Self {
+        let seat = &record.seats[usize::from(slice)];
+        Self {
+            group: record.group.clone(),
+            spread: record.id.clone(),
+            slice: seat.slice.clone(),
+            home: record.home(),
+            to: seat.member,
+            name: record.name.clone(),
+            order,
+        }
+    }
+
+    /// What is stored when it asks for a slice of which nothing is.
+    #[must_use]
+    pub fn record(&self, standing: SliceStanding) -> SliceRecord {
+        let SliceStanding { size_bytes, stage } = standing;
+        SliceRecord {
+            id: self.slice.clone(),
+            spread: self.spread.clone(),
+            group: self.group.clone(),
+            me: self.to,
+            home: self.home,
+            name: self.name.clone(),
+            volume: hidden_name(&self.spread),
+            size_bytes,
+            stage,
+        }
+    }
 }
 
 /// Why a member does not do what it is asked for.
@@ -117,7 +151,8 @@ pub fn check_letter(
 /// What follows for a slice from what it is asked for, from what is stored of it, and from the size of its volume, if the
 /// array has that. Without an order it is what a start finishes: what goes goes on, and what is to be larger is made so.
 ///
-/// Whoever carries it out looks again after each step, until it is done or refused.
+/// Whoever carries it out looks again after each step, until it is done or refused, and does one step at a time for a
+/// slice: what one looks at no other changes before the step is done.
 #[must_use]
 pub fn slice_step(
     order: Option<Order>,

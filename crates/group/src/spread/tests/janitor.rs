@@ -4,7 +4,9 @@ use super::*;
 use crate::record::Setting;
 
 fn question() -> Question {
-    Question { group: group(), home: HOME, spread: spread_id(), slice: slice_id(1) }
+    let asked = Question::of(&slice(SliceStage::Here));
+    assert_eq!((&asked.slice, asked.home), (&slice_id(1), HOME));
+    asked
 }
 
 fn stored(record: SpreadRecord) -> SpreadRecords {

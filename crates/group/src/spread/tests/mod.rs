@@ -52,17 +52,8 @@ fn record(stage: SpreadStage) -> SpreadRecord {
 
 /// The slice of one of the two others.
 fn slice_record(at: usize, standing: SliceStanding) -> SliceRecord {
-    SliceRecord {
-        id: slice_id(at + 1),
-        spread: spread_id(),
-        group: group(),
-        me: MemberId(at as u16 + 2),
-        home: HOME,
-        name: "vm".to_owned(),
-        volume: hidden_name(&spread_id()),
-        size_bytes: standing.size_bytes,
-        stage: standing.stage,
-    }
+    let whole = record(SpreadStage::Whole);
+    Letter::of(&whole, at as u8 + 1, Order::Go).record(standing)
 }
 
 fn slice(stage: SliceStage) -> SliceRecord {

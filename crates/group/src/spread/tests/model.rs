@@ -401,8 +401,7 @@ impl World {
         let record = self.stored.map(record_of);
         let spreads = record.map(|record| (record.id.clone(), Ok(record))).into_iter().collect();
         let slice = slice_record(at, SliceStanding { size_bytes: 1, stage: SliceStage::Here });
-        let question =
-            Question { group: group(), home: HOME, spread: slice.spread, slice: slice.id };
+        let question = Question::of(&slice);
         let spreads = self.reads.then_some(&spreads);
         let says = home_says(&question, Some((&group(), HOME)), spreads, self.own.is_some());
         self.has_said_gone = says == HomeSays::Gone;

@@ -1,10 +1,12 @@
 //! Where volumes are spread.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::membership::{Inventory, MemberRecord, Pool, Roll};
 
 const TIB: u64 = 1 << 40;
 
@@ -90,6 +92,41 @@ fn a_large_volume_over_many_members_is_placed_in_no_time() {
     assert_eq!((found.members.len(), found.shortage), (8, None));
 }
 
+/// Whoever is away or has not said what it has takes nothing.
+#[test]
+fn only_members_of_the_pool_that_are_present_and_have_told_are_asked() {
+    let mut roll = Roll { pools: [("fast".to_owned(), Pool::default())].into(), ..Roll::default() };
+    for (number, present, free_bytes) in
+        [(1, 7, Some(GIB)), (2, 6, Some(GIB)), (3, 7, None), (4, 7, Some(0)), (5, 7, Some(TIB))]
+    {
+        let record = MemberRecord {
+            name: format!("server-{number}"),
+            address: [10, 0, 0, 1].into(),
+            port: 3262,
+            certificate_sha256: String::new(),
+            array: String::new(),
+            version: String::new(),
+            joined_unix_seconds: 0,
+            incarnation: 7,
+        };
+        roll.members.insert(MemberId(number), record);
+        roll.present.insert(MemberId(number), present);
+        let told = free_bytes.map(|free_bytes| Inventory {
+            free_bytes,
+            capacity_bytes: GIB,
+            ..Inventory::default()
+        });
+        roll.inventories.extend(told.map(|told| (MemberId(number), Arc::new(told))));
+    }
+    let fast = roll.pools.get_mut("fast").expect("it is there");
+    fast.members.insert(MemberId(5));
+    let told = rooms(&roll, crate::membership::DEFAULT_POOL);
+    assert_eq!(told, Ok(rooms_of(&[(1, GIB), (4, 0)])));
+    assert_eq!(rooms(&roll, "fast"), Ok(rooms_of(&[(5, TIB)])));
+    let none = rooms(&roll, "slow").expect_err("there is none").to_string();
+    assert_eq!(none, "the group has no pool 'slow'");
+}
+
 #[test]
 fn a_pattern_that_cannot_be_is_not_read() {
     let read = |places: &[u8]| Pattern::try_from(places.to_vec()).map(|pattern| pattern.slices());
@@ -116,7 +153,8 @@ fn any_rooms() -> impl Strategy<Value = Vec<(u16, u64)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    // A mistake that is planted leaves nothing behind.
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn each_has_pages_by_its_room(

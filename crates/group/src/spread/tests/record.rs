@@ -75,6 +75,24 @@ fn a_record_that_cannot_be_is_as_good_as_damaged() {
     assert!(said(|record| record.size_bytes = 0).ends_with("it has no size"));
 }
 
+#[test]
+fn what_is_drawn_is_another_volume_each_time() {
+    let members = vec![MemberId(4), MemberId(2)];
+    let pattern = vec![1, 0, 1].try_into().expect("it is one");
+    let placed = Placed { members, pattern, shortage: None };
+    let draw = || {
+        let drawn = SpreadRecord::draw(&group(), "vm", (GIB, PAGE_BYTES), &placed);
+        drawn.expect("there is randomness")
+    };
+    let (first, second) = (draw(), draw());
+    assert_eq!((first.home(), first.stage), (MemberId(4), SpreadStage::Making));
+    assert_eq!(SpreadRecord::decode(&first.encode()).expect("it reads"), first);
+    assert_ne!(first.id, second.id);
+    for seat in &first.seats {
+        assert!(second.seats.iter().all(|other| other.slice != seat.slice));
+    }
+}
+
 /// What has such a name is deleted with its slice: it must be none that an operator has given.
 #[test]
 fn a_hidden_name_is_one_of_a_slice_and_no_other() {

@@ -120,15 +120,8 @@ fn a_volume_of_which_nothing_is_stored_is_left_alone() {
 #[test]
 fn orders_are_taken_from_the_home_alone_by_the_member_that_has_the_slice() {
     let record = slice(SliceStage::Here);
-    let letter = Letter {
-        group: group(),
-        spread: spread_id(),
-        slice: slice_id(1),
-        home: HOME,
-        to: MemberId(2),
-        name: "vm".to_owned(),
-        order: Order::Go,
-    };
+    let letter = Letter::of(&super::record(SpreadStage::Whole), 1, Order::Go);
+    assert_eq!((&letter.slice, letter.to, letter.home), (&slice_id(1), MemberId(2), HOME));
     let (group, other_group) = (group(), "f".repeat(32).parse().expect("it is one"));
     let who = Some((&group, MemberId(2)));
     assert_eq!(check_letter(&letter, HOME, who, Some(&record)), Ok(()));
