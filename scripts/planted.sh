@@ -335,6 +335,33 @@ OthersUncounted --group     membership::tests::connections::a_member_may_have
 FoundUnlimited --group      membership::tests::connections::limits_are_changed
 OlderTells     --group      membership::tests::connections::the_first_that_is_present
 CountForever   --group      membership::tests::connections::a_member_may_have
+SliceForAll    --group      spread::tests::placement::who_has_hardly_any_room
+SliceForAll    --group      spread::tests::placement::each_has_pages_by_its_room
+DealtInBlocks  --group      spread::tests::placement::each_has_pages_by_its_room
+AskUnstored    --group      spread::tests::walk::no_slice_goes
+WholeUnmade    --group      spread::tests::walk::no_slice_goes
+ServeMaking    --group      spread::tests::walk::no_slice_goes
+GrowFirst      --group      spread::tests::walk::no_slice_goes
+AskServed      --group      spread::tests::walk::no_slice_goes
+ForgetEarly    --group      spread::tests::walk::no_slice_goes
+LateAnswer     --group      spread::tests::walk::no_slice_goes
+ForgetPresent  --group      spread::tests::home::only_the_slice_of_who_was_removed
+GoneComesBack  --group      settings::spread::tests::a_volume_is_stored_once
+GoneComesBack  --group      settings::spread::tests::a_slice_is_stored_once
+UnsoundRecord  --group      spread::tests::record::a_record_that_cannot_be
+ObeyAnybody    --group      spread::tests::slice::orders_are_taken_from_the_home
+MakeUnrecorded --group      spread::tests::walk::no_slice_goes
+ForgetWithVolume --group      spread::tests::walk::no_slice_goes
+GoneUnread     --group      spread::tests::walk::no_slice_goes
+GoneUnread     --group      spread::tests::janitor::what_does_not_read
+GoneRecordLost --group      spread::tests::walk::no_slice_goes
+GoneOfOthers   --group      spread::tests::janitor::only_the_home_as_it_was
+GoWithHome     --group      spread::tests::walk::no_slice_goes
+GoOnSilence    --group      spread::tests::walk::no_slice_goes
+SlicesUnasked  --group      spread::tests::removal::who_has_a_part
+SpreadTwice    --group      settings::spread::tests::a_volume_is_stored_once
+SpreadTwice    --group      settings::spread::tests::a_slice_is_stored_once
+SpreadTwice    --group      settings::spread::tests::what_does_not_read
 EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart
 OldPlace       --notify     place::tests::a_place_of_numbers_that_a_crash_took_back
 TellItself     --notify     place::tests::what_counts_less_and_what_is_about
@@ -423,7 +450,7 @@ try() {
     why="there is no $name"
   elif ! grep --quiet "^ *$mistake," "crates/${mistaken[$room]:-$room}/src/mutants.rs"; then
     why="there is no such mistake"
-  elif (cd "crates/$room" && env "${variable[$room]}=$mistake" timeout --kill-after=10 "$LIMIT_SECONDS" "$test" "$name") >/dev/null 2>&1; then
+  elif (cd "crates/$room" && env "${variable[$room]}=$mistake" PROPTEST_DISABLE_FAILURE_PERSISTENCE=1 timeout --kill-after=10 "$LIMIT_SECONDS" "$test" "$name") >/dev/null 2>&1; then
     why="$name does not notice it"
   fi
   if [[ -n $why ]]; then
