@@ -176,7 +176,10 @@ fn of_settings(error: &SettingsError) -> Code {
         SettingsError::NoSuchUser(_) => Code::NoSuchUser,
         SettingsError::PolicyExists(_) | SettingsError::UserExists(_) => Code::NameTaken,
         SettingsError::PolicyInUse { .. } | SettingsError::UserInUse { .. } => Code::InUse,
-        SettingsError::SetThere | SettingsError::LeavesAlready(_) => Code::InUse,
+        SettingsError::SetThere | SettingsError::SpreadThere | SettingsError::LeavesAlready(_) => {
+            Code::InUse
+        }
+        SettingsError::SpreadChanged => Code::WrongState,
         SettingsError::Full { .. } => Code::NoSpace,
         SettingsError::Contended => Code::TooBusy,
         SettingsError::Unreadable(_) => Code::Unavailable,

@@ -144,7 +144,7 @@ pub enum SettingsError {
     SpreadThere,
     /// What is stored of a spread volume, or of a slice, is not what the change was decided on.
     #[error(
-        "what is stored of the spread volume has changed meanwhile, so that it is not changed now: look at it, and try          again"
+        "what is stored of the spread volume has changed meanwhile, so that it is not changed now: look at it, and try again"
     )]
     SpreadChanged,
     /// They would take more than they may.
