@@ -47,7 +47,7 @@ fn start(config: &std::path::Path) -> Command {
 /// Takes what is said to a service manager as soon as it is said: a socket keeps few words that nobody has read, and those
 /// that follow are lost.
 fn service_manager(at: impl AsRef<std::path::Path>) -> impl Fn() -> String {
-    let manager = UnixDatagram::bind(at).unwrap();
+    let manager = UnixDatagram::bind(at).expect("a socket can be made");
     let (says, hears) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = [0; 512];
