@@ -117,6 +117,7 @@ ReturnLate     --test=array closing::a_disk_that_answers
 JoinBeside     --test=array closing::a_disk_that_joins
 EarlyOthers    --test=array closing::a_disk_that_lacks
 LoneRecord     --lib        core::disks::tests::what_a_holder_refuses
+LateRecord     --lib        core::disks::tests::no_record_is_written
 KeepOldCopy    --test=array copies::an_old_image_of_a_holder_gets
 KeepOldCopy    --test=array copies::an_old_image_of_a_holder_that_was_out
 KeepOldLabel   --test=array copies::an_image_from_before

@@ -152,6 +152,8 @@ mutants! {
     ReturnLate,
     /// What holders got while the array was being closed counts, though no label says who of them did not.
     LoneRecord,
+    /// Write the record of a checkpoint although the array was closed meanwhile.
+    LateRecord,
     /// Disks that lack something get a label beside those that must have it, before it counts.
     EarlyOthers,
     /// A new member gets its first label beside the others, not before them.

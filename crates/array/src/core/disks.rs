@@ -198,14 +198,20 @@ impl Core {
         if mutants::is(Mutant::LoneRecord) { state.check_working() } else { state.check_open() }
     }
 
+    fn check_may_record(&self) -> Result<(), ArrayError> {
+        if mutants::is(Mutant::LateRecord) { Ok(()) } else { self.lock().check_open() }
+    }
+
     /// Writes a checkpoint record to all holders, and to disks that become holders with it: those that are
-    /// `joining` and still in.
+    /// `joining` and still in. Not once the array has stopped: the next start believes what is written, and no label
+    /// tells of a disk that fails beside a checkpoint then, so nobody has waited for that.
     pub(crate) async fn write_record(
         self: &Arc<Self>,
         number: u64,
         payload: &[u8],
         mut joining: Vec<Arc<Disk>>,
     ) -> Result<(), ArrayError> {
+        self.check_may_record()?;
         let mut holders = self.writable_holders();
         joining.retain(|disk| disk.access() == Access::Full);
         let mut is_joined = false;
@@ -234,6 +240,7 @@ impl Core {
         let devices: Vec<_> = holders.iter().map(|disk| Arc::clone(disk.device())).collect();
         let mut tries = 0;
         let results = loop {
+            self.check_may_record()?;
             tries += 1;
             let is_last = tries >= PASSING_TRIES_MAX;
             let failed = |index: usize, error| {

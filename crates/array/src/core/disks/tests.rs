@@ -131,6 +131,21 @@ fn what_a_holder_refuses_does_not_count_while_the_array_is_closed() {
     });
 }
 
+/// A checkpoint that was given up came to its end behind that: its record was refused when it was on the disks already,
+/// and the next start believed it.
+#[test]
+fn no_record_is_written_behind_the_end() {
+    on_a_core(async {
+        let rig = Rig::new().await;
+        rig.array.core.lock().stopped = Some(CLOSED.into());
+        let before: Vec<u64> = rig.disks.iter().map(|disk| disk.written_bytes()).collect();
+        let written = rig.array.core.write_record(1_000, b"late", Vec::new()).await;
+        assert_eq!(written, Err(ArrayError::Stopped(CLOSED.into())));
+        let after: Vec<u64> = rig.disks.iter().map(|disk| disk.written_bytes()).collect();
+        assert_eq!(after, before);
+    });
+}
+
 /// A holder was put out when there was no memory for a moment for its part of a redo wave or of a record.
 #[test]
 fn a_holder_is_not_put_out_for_want_of_memory() {
