@@ -22,7 +22,7 @@ use crate::sync::TurnGuard;
 
 /// A last checkpoint that has stood still for so long is given up. By then the kernel has failed most of what a disk
 /// does not answer, after 30 seconds, and the checkpoint has gone on without that disk. A member that waits so long
-/// once still ends before systemd kills it (`TimeoutStopSec=120` of the unit).
+/// once still ends before systemd kills it (`TimeoutStopSec=150` of the unit).
 const STILL_TIME: Duration = Duration::from_secs(45);
 /// How often it is looked whether it gets on.
 const LOOK: Duration = Duration::from_secs(1);
