@@ -180,6 +180,7 @@ fn of_settings(error: &SettingsError) -> Code {
             Code::InUse
         }
         SettingsError::SpreadChanged => Code::WrongState,
+        SettingsError::SpreadUnsound(_) => Code::Invalid,
         SettingsError::Full { .. } => Code::NoSpace,
         SettingsError::Contended => Code::TooBusy,
         SettingsError::Unreadable(_) => Code::Unavailable,
