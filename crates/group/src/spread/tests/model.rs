@@ -300,7 +300,10 @@ impl World {
             Step::End => self.is_up && self.ends < ENDS && world.end(),
             Step::Start { reads } => !self.is_up && self.is_member && world.start(reads, flaw),
             Step::Lose(loss) => !self.is_up && self.lost.is_none() && world.lose(loss),
-            Step::StoreFails { is_done } => self.ends < ENDS && world.fail_to_store(is_done),
+            // With no host in it is as an end and a start.
+            Step::StoreFails { is_done } => {
+                self.ends < ENDS && self.served.is_some() && world.fail_to_store(is_done)
+            }
             Step::Remove => {
                 world.is_member = false;
                 self.is_member && (!self.is_up || world.end())
@@ -389,6 +392,10 @@ impl World {
 
     /// Whether a member takes an order from the home as it is.
     fn is_taken(&self, at: usize, kind: Kind) -> bool {
+        // Else nothing is there that the home could not know of.
+        if !self.parts[at].was_used || self.lost.is_none() {
+            return true;
+        }
         let Some(standing) = self.parts[at].standing() else { return true };
         let whole = record_of(SpreadStanding { size_bytes: SMALL, stage: SpreadStage::Whole });
         let letter = Letter::of(&whole, at as u8 + 1, kind.order());
