@@ -70,7 +70,7 @@ pub(super) enum Loss {
     /// That and its own slice: its array is one of before the volume was made.
     Both,
     /// Its array is one of when the volume was being made.
-    Later,
+    Steps,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -148,7 +148,7 @@ impl Step {
             Self::Remove,
             Self::Lose(Loss::Record),
             Self::Lose(Loss::Both),
-            Self::Lose(Loss::Later),
+            Self::Lose(Loss::Steps),
             Self::StoreFails { is_done: true },
             Self::StoreFails { is_done: false },
         ];
@@ -366,13 +366,17 @@ impl World {
 
     fn lose(&mut self, loss: Loss) -> bool {
         let Some(size_bytes) = self.whole() else { return false };
+        // What a larger one loses is no other.
+        if self.has_grown && loss != Loss::Record {
+            return false;
+        }
         self.ends = ENDS;
         // What was never used may go: nothing is in it.
         self.lost = (self.was_used || loss == Loss::Record).then_some(size_bytes);
         match loss {
             Loss::Record => self.stored = None,
             Loss::Both => (self.stored, self.own) = (None, None),
-            Loss::Later => {
+            Loss::Steps => {
                 let stage = SpreadStage::Making;
                 self.stored = Some(SpreadStanding { size_bytes: SMALL, stage });
             }
