@@ -332,6 +332,11 @@ impl World {
                 if flaw != Flaw::StoreLater || !is_intent {
                     self.stored = Some(standing);
                 }
+                // What goes by an order goes whether it was used or not.
+                if matches!(standing.stage, SpreadStage::Going { .. }) && self.lost.is_none() {
+                    self.was_used = false;
+                    self.parts.iter_mut().for_each(|part| part.was_used = false);
+                }
             }
             HomeStep::ShutOut => {
                 home.shut_out();
