@@ -44,6 +44,7 @@ mod schedules;
 mod serving;
 mod set_request;
 mod settings;
+pub mod slices;
 pub mod spec;
 mod stopped;
 #[cfg(test)]
