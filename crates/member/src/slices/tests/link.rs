@@ -91,6 +91,30 @@ fn of_writes_to_the_same_blocks_the_later_one_wins() {
     });
 }
 
+/// The opening is there yet: the session comes back to it by itself.
+#[test]
+fn a_connection_that_breaks_asks_for_no_opening() {
+    let holder = Holder::start();
+    let (faults, device) = faulty();
+    let slice = holder.hold(HOME, &device);
+    *holder.proxy.lock().unwrap() = Some(Proxy::to(holder.address()));
+    on_core(async move {
+        let link = link(&holder, &slice, options());
+        write(&*link, 0, 1).await;
+        for version in 2..5 {
+            // It is done, and its answer is lost.
+            faults.inject(Rule::always(Operation::Write, Fault::HoldAnswer).times(1));
+            let written = link.write(0, data(&block(0, version)), WriteFlags::DURABLE);
+            until("the write is at the device", || faults.held() == 1).await;
+            holder.proxy.lock().unwrap().as_ref().unwrap().cut();
+            faults.release();
+            written.await.unwrap();
+            assert!(read(&*link, 0).await == block(0, version));
+        }
+        assert_eq!(holder.asked(), 1);
+    });
+}
+
 /// Its effect is there, and its answer is lost with the member.
 #[test]
 fn a_comparison_that_is_repeated_finds_its_own_effect() {

@@ -3,6 +3,7 @@
 mod fencing;
 mod link;
 mod opening;
+mod proxy;
 mod strangers;
 
 use std::net::SocketAddr;
@@ -23,6 +24,7 @@ use iscsi::text::IscsiName;
 use ring::{Buf, CoreConfig, Data, SpinPolicy};
 
 use super::*;
+use proxy::Proxy;
 
 /// The longest time that a test waits for something that should happen.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -99,13 +101,17 @@ async fn until(what: &str, happened: impl Fn() -> bool) {
     assert!(ring::timeout(LIMIT, all).await.is_some(), "this never happened: {what}");
 }
 
+type HeldSlice = (SliceId, MemberId, Arc<dyn BlockDevice>);
+
 /// A member that holds slices, and may be away.
 #[derive(Debug)]
 struct Holder {
     portal: Mutex<Option<SlicePortal>>,
-    slices: Mutex<Vec<(SliceId, MemberId, Arc<dyn BlockDevice>)>>,
+    slices: Mutex<Vec<HeldSlice>>,
     fence_limit: Duration,
     asked: AtomicUsize,
+    /// What homes go through to its portal.
+    proxy: Mutex<Option<Proxy>>,
 }
 
 impl Holder {
@@ -120,6 +126,7 @@ impl Holder {
             slices: Mutex::default(),
             fence_limit,
             asked: AtomicUsize::new(0),
+            proxy: Mutex::default(),
         };
         holder.come(0);
         Arc::new(holder)
@@ -198,7 +205,9 @@ impl SliceOpener for Asks {
             self.holder.asked.fetch_add(1, Ordering::SeqCst);
             let slices = self.holder.portal.lock().unwrap().as_ref().map(|it| it.slices().clone());
             let slices = slices.ok_or("the member is away")?;
-            Ok(slices.open(&self.slice, self.home, 7).await?)
+            let opening = slices.open(&self.slice, self.home, 7).await?;
+            let through = self.holder.proxy.lock().unwrap().as_ref().map(|proxy| proxy.address);
+            Ok(Opening { portal: through.unwrap_or(opening.portal), ..opening })
         }
         .boxed()
     }

@@ -94,6 +94,21 @@ fn of_two_openings_at_once_one_holds() {
 }
 
 #[test]
+fn secrets_are_not_shown() {
+    let holder = Holder::start();
+    let slice = holder.hold(HOME, &ram());
+    on_core(async move {
+        let opening = holder.served().open(&slice, HOME, 1).await.unwrap();
+        let shown = format!("{opening:?}");
+        for secret in [&opening.secret, &opening.mutual_secret] {
+            assert!(secret.0.len() >= 2 * 16, "128 bits in hexadecimal digits");
+            assert!(!shown.contains(&secret.0), "{shown}");
+        }
+        assert!(shown.contains(&opening.target), "{shown}");
+    });
+}
+
+#[test]
 fn an_identity_is_written_in_one_way() {
     let id = SliceId::draw().unwrap();
     assert_eq!(id.as_str().parse::<SliceId>().unwrap(), id);
