@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  works ── its session is lost ──▶ waits for it ── it comes back by itself ──▶ works
-//!                                       │ not within a moment
+//!                                       │ its login fails, or takes long
 //!                                       ▼
 //!                                 asks for an opening ── answered: all before it is over ──▶ logs in ──▶ works
 //! ```
@@ -11,10 +11,11 @@
 //! answer fences, as a login of the same nexus does (decision 0013): what was in doubt is sent again on the new target, and
 //! not before that.
 
+use std::cell::Cell;
 use std::error::Error;
 use std::fmt;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::LocalBoxFuture;
 use iscsi::chap::InitiatorChap;
@@ -26,8 +27,8 @@ use crate::address::TargetAddress;
 use crate::options::SessionOptions;
 use crate::session::Session;
 
-/// How long a lost session has to come back by itself: mostly only the connection broke.
-const HEAD_START: Duration = Duration::from_millis(250);
+/// How long a lost session has to come back by itself, unless it is refused before: mostly only the connection broke.
+const HEAD_START: Duration = Duration::from_secs(2);
 
 /// The pauses between attempts to open the unit anew; each is twice as long as the one before, up to the longest.
 pub const REOPEN_PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -64,24 +65,85 @@ impl Disk {
     /// Elsewhere than on the core that attached the disk.
     pub fn keep_open(&self, session: SessionOptions, opener: Rc<dyn Opener>) {
         let core = self.home.here().expect("a disk is kept open where it lives");
-        ring::spawn(keep(core, session, opener));
+        let keeper = Keeper { core, session, opener, asked_at: Cell::default() };
+        ring::spawn(async move { keeper.keep().await });
     }
 }
 
-/// Runs until the disk is closed.
-async fn keep(core: Rc<Core>, session: SessionOptions, opener: Rc<dyn Opener>) {
-    let is_lost = || core.is_closed() || !works(&core);
-    loop {
-        core.reach_bell.until(is_lost).await;
-        if core.is_closed() {
-            return;
+/// Looks after one disk.
+#[derive(Debug)]
+struct Keeper {
+    core: Rc<Core>,
+    session: SessionOptions,
+    opener: Rc<dyn Opener>,
+    /// When the last opening was asked for.
+    asked_at: Cell<Option<Instant>>,
+}
+
+impl Keeper {
+    /// Runs until the disk is closed.
+    async fn keep(&self) {
+        let core = &self.core;
+        loop {
+            core.reach_bell.until(|| core.is_closed() || !works(core)).await;
+            if core.is_closed() {
+                return;
+            }
+            self.opener.heard(false);
+            self.come_back().await;
+            if core.is_closed() {
+                return;
+            }
+            self.opener.heard(true);
         }
-        opener.heard(false);
-        come_back(&core, &session, &*opener).await;
-        if core.is_closed() {
-            return;
+    }
+
+    /// Waits until the disk works or is closed, and does what it takes.
+    async fn come_back(&self) {
+        let core = &self.core;
+        let is_over = || core.is_closed() || works(core);
+        let mut pause = REOPEN_PAUSE_MIN;
+        loop {
+            let is_refused = ring::timeout(HEAD_START, refused(core));
+            first(core.reach_bell.until(is_over), is_refused).await;
+            if is_over() {
+                return;
+            }
+            while !core.is_closed() && !has_session(core) {
+                let Err(error) = self.open().await else { break };
+                self.opener.failed(&*error);
+                let comes = core.reach_bell.until(|| core.is_closed() || has_session(core));
+                ring::timeout(pause, comes).await;
+                pause = (pause * 2).min(REOPEN_PAUSE_MAX);
+            }
+            core.reach_bell.until(|| is_over() || !has_session(core)).await;
         }
-        opener.heard(true);
+    }
+
+    /// Opens the unit anew, and logs in there.
+    async fn open(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let core = &self.core;
+        // Where two have one unit, each ends what the other one has opened.
+        let last = self.asked_at.replace(Some(ring::now()));
+        let since = last.map(|last| ring::now().saturating_duration_since(last));
+        let early = since.map_or(Duration::ZERO, |since| REOPEN_PAUSE_MIN.saturating_sub(since));
+        let asked = async {
+            ring::sleep(early).await;
+            self.opener.open().await
+        };
+        let closed = core.reach_bell.until(|| core.is_closed());
+        let Either::Right(opened) = first(closed, asked).await else { return Ok(()) };
+        let Opened { address, chap } = opened?;
+        debug_assert_eq!(address.lun, core.address.lun, "a unit keeps its number");
+        forget_all(core);
+        let options = SessionOptions { chap: Some(chap), ..self.session.clone() };
+        let session = Session::open(&address, options.clone()).await?;
+        if !core.is_closed() {
+            let slot = PathSlot::new(address, options, None);
+            slot.session.replace(Some(session));
+            core.add_path(Rc::new(slot));
+        }
+        Ok(())
     }
 }
 
@@ -95,41 +157,12 @@ fn has_session(core: &Core) -> bool {
     core.all_paths().iter().any(|(_, slot)| is_up(slot))
 }
 
-/// Waits until the disk works or is closed, and does what it takes.
-async fn come_back(core: &Rc<Core>, session: &SessionOptions, opener: &dyn Opener) {
-    let is_over = || core.is_closed() || works(core);
-    let mut pause = REOPEN_PAUSE_MIN;
-    while ring::timeout(HEAD_START, core.reach_bell.until(is_over)).await.is_none() {
-        while !core.is_closed() && !has_session(core) {
-            let Err(error) = open(core, session, opener).await else { break };
-            opener.failed(&*error);
-            let comes = core.reach_bell.until(|| core.is_closed() || has_session(core));
-            ring::timeout(pause, comes).await;
-            pause = (pause * 2).min(REOPEN_PAUSE_MAX);
-        }
-        core.reach_bell.until(|| is_over() || !has_session(core)).await;
+/// Waits until a login of the session has failed, as where its target is not there any more.
+async fn refused(core: &Core) {
+    let session = core.all_paths().into_iter().find_map(|(_, slot)| slot.session.borrow().clone());
+    if let Some(session) = session {
+        session.until_refused().await;
     }
-}
-
-/// Opens the unit anew, and logs in there.
-async fn open(
-    core: &Rc<Core>,
-    session: &SessionOptions,
-    opener: &dyn Opener,
-) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let closed = core.reach_bell.until(|| core.is_closed());
-    let Either::Right(opened) = first(closed, opener.open()).await else { return Ok(()) };
-    let Opened { address, chap } = opened?;
-    debug_assert_eq!(address.lun, core.address.lun, "a unit keeps its number");
-    forget_all(core);
-    let options = SessionOptions { chap: Some(chap), ..session.clone() };
-    let session = Session::open(&address, options.clone()).await?;
-    if !core.is_closed() {
-        let slot = PathSlot::new(address, options, None);
-        slot.session.replace(Some(session));
-        core.add_path(Rc::new(slot));
-    }
-    Ok(())
 }
 
 /// The opening that the disk had is over, and what was sent to it.

@@ -8,7 +8,7 @@ mod strangers;
 
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -110,6 +110,8 @@ struct Holder {
     slices: Mutex<Vec<HeldSlice>>,
     fence_limit: Duration,
     asked: AtomicUsize,
+    /// It answers no questions, and serves what is open.
+    is_mute: AtomicBool,
     /// What homes go through to its portal.
     proxy: Mutex<Option<Proxy>>,
 }
@@ -126,6 +128,7 @@ impl Holder {
             slices: Mutex::default(),
             fence_limit,
             asked: AtomicUsize::new(0),
+            is_mute: AtomicBool::new(false),
             proxy: Mutex::default(),
         };
         holder.come(0);
@@ -202,6 +205,9 @@ struct Asks {
 impl SliceOpener for Asks {
     fn open(&self) -> BoxFuture<'_, Result<Opening, AskError>> {
         async {
+            if self.holder.is_mute.load(Ordering::SeqCst) {
+                return Err("the member does not answer".into());
+            }
             self.holder.asked.fetch_add(1, Ordering::SeqCst);
             let slices = self.holder.portal.lock().unwrap().as_ref().map(|it| it.slices().clone());
             let slices = slices.ok_or("the member is away")?;
