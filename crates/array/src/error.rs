@@ -174,6 +174,17 @@ pub enum ArrayError {
     /// A device failed where nothing could take its place.
     #[error("I/O failed: {0}")]
     Io(#[from] BlockError),
+    /// The array was closed without its last checkpoint.
+    #[error(
+        "the last checkpoint waited for {what}, stood still for {seconds} seconds and was given up: the next start \
+         makes up for it"
+    )]
+    Unsettled {
+        /// What it waited for.
+        what: &'static str,
+        /// For so long it had not got on.
+        seconds: u64,
+    },
     /// The array was closed, or stopped after an error.
     #[error("the array has stopped: {0}")]
     Stopped(String),

@@ -142,6 +142,20 @@ mutants! {
     HastyEnd,
     /// Go on with the disks of an array that was closed.
     KeepDisks,
+    /// Who closes an array waits for its last checkpoint, whether it gets on or not.
+    KeepClosing,
+    /// Ask whether a journal that is closed is well only when labels have been waited for.
+    AskLater,
+    /// Go on with labels that are being changed when who closes the array waits for them no more.
+    KeepChanging,
+    /// Give a disk that comes back its label although the array was closed meanwhile.
+    ReturnLate,
+    /// What holders got while the array was being closed counts, though no label says who of them did not.
+    LoneRecord,
+    /// Disks that lack something get a label beside those that must have it, before it counts.
+    EarlyOthers,
+    /// A new member gets its first label beside the others, not before them.
+    JoinBeside,
     /// Take a disk that was cut short and made as large again for what it was.
     KeepCut,
     /// Forget at the next start that a disk lacks all that it should have.

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::core::Core;
+use crate::core::{Core, State};
 
 /// What stands still for so long is told.
 const STALL: Duration = Duration::from_secs(10);
@@ -40,6 +40,11 @@ impl Beat {
     /// It has nothing to do.
     pub(crate) fn rest(&self) {
         self.inner().0 = None;
+    }
+
+    /// What it waits for.
+    pub(crate) fn step(&self) -> Option<&'static str> {
+        self.inner().0
     }
 
     /// How often it has got on.
@@ -158,6 +163,15 @@ impl Core {
         self.watch.lock().expect("nothing panics while it holds the list")
     }
 
+    /// A count that moves as long as checkpoints get on.
+    pub(crate) fn checkpoint_count(&self) -> u64 {
+        self.count_in(&self.lock())
+    }
+
+    fn count_in(&self, state: &State) -> u64 {
+        state.checkpoint + self.checkpoint_beat.count()
+    }
+
     /// What is waited for now.
     fn waits(&self) -> Vec<(Wait, u64)> {
         let mut waits = Vec::new();
@@ -168,8 +182,7 @@ impl Core {
             let state = self.lock();
             let is_asked = !state.requests.is_empty();
             // The one before theirs may take minutes on slow disks, and get on all the time.
-            let count = state.checkpoint + self.checkpoint_beat.count();
-            waits.extend(is_asked.then_some((Wait::Commands, count)));
+            waits.extend(is_asked.then_some((Wait::Commands, self.count_in(&state))));
         }
         waits.extend(self.checkpoint_beat.wait("the checkpoint"));
         waits.extend(self.upkeep_beat.wait("the upkeep of RAID sets"));

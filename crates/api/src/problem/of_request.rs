@@ -143,6 +143,7 @@ fn of_array(error: &ArrayError) -> Code {
         | ArrayError::Lost
         | ArrayError::Silent { .. }
         | ArrayError::Missing { .. }
+        | ArrayError::Unsettled { .. }
         | ArrayError::Stopped(_) => Code::Unavailable,
         ArrayError::Damaged(_) | ArrayError::Io(_) => Code::Failed,
     }

@@ -370,7 +370,8 @@ impl Core {
         if mutants::is(Mutant::NoGeneration) && !change.is_joining() {
             return Vec::new();
         }
-        let is_required = |disk: &Disk| required.contains(&disk.id());
+        let is_early = mutants::is(Mutant::EarlyOthers) && !change.is_joining();
+        let is_required = |disk: &Disk| is_early || required.contains(&disk.id());
         let is_other = |disk: &Disk| !is_required(disk) && label.member(disk.id()).is_some();
         let written = self.write_to(label, is_required).await;
         // Who was not asked is out for a reason that is known by now.

@@ -21,16 +21,17 @@ mod commit;
 mod delete;
 mod destage;
 mod dissolve;
+mod end;
 mod gather;
 mod merge;
 mod payload;
 mod redo;
 mod runner;
 
+pub(crate) use end::CLOSED;
 pub(crate) use merge::crcs_of;
 pub(crate) use payload::{Kept, Payload};
 pub(crate) use redo::{Unfinished, is_said_again, sound_for};
-pub(crate) use runner::CLOSED;
 
 use std::sync::Arc;
 

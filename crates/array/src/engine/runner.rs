@@ -9,7 +9,6 @@ use futures_util::future::{Either, select};
 use crate::CLUSTER_BYTES;
 use crate::core::{Asker, Core, RETRY, Request, State, Wanted};
 use crate::error::ArrayError;
-use crate::mutants::{self, Mutant};
 use crate::sync::Reply;
 use crate::tables::Tables;
 
@@ -23,14 +22,9 @@ const FILL_PERCENT_MAX: u64 = 40;
 /// old places are free only afterwards.
 const MOVED_MAX: u64 = (1 << 30) / CLUSTER_BYTES as u64;
 const MOVED_SHARE: u64 = 16;
-/// How long labels that are being written, and the journal that says that nothing follows, may take in the end.
-const END_TIME: Duration = Duration::from_secs(2);
 
 /// How long a writer without space waits for those who read what was given back.
 const READERS_TIME: Duration = Duration::from_secs(10);
-
-/// Why an array has stopped that was to.
-pub(crate) const CLOSED: &str = "it was closed";
 
 /// With lost volumes in the journal, so much of it more begins the next checkpoint.
 const KEPT_SHARE: u64 = 16;
@@ -138,51 +132,6 @@ impl Core {
         self.upkeep.ring();
         self.balanced.ring();
         self.holds.end_all();
-    }
-
-    /// The array is closed: everything is in its place.
-    pub(crate) async fn stop_quietly(&self) {
-        // Not in the middle of a checkpoint: that would look like an error.
-        let _turn = self.checkpointing.take().await;
-        let requests = {
-            let mut state = self.lock();
-            state.stopped.get_or_insert_with(|| CLOSED.into());
-            std::mem::take(&mut state.requests)
-        };
-        for request in requests {
-            request.asker.answer(Err(ArrayError::Stopped(CLOSED.into())));
-        }
-        // A label that is being written is not changed behind this: whoever opens the disks next would find that it says
-        // something else than it said a moment before.
-        if !mutants::is(Mutant::HastyEnd) {
-            let labelled = std::pin::pin!(self.labels_are_written());
-            select(labelled, self.env.sleep(END_TIME)).await;
-        }
-        let keeps_disks = mutants::is(Mutant::KeepDisks);
-        self.lock().has_ended = !keeps_disks;
-        let is_well = self.journal.failure().is_none();
-        self.journal.stop();
-        if is_well {
-            // Not for long: a disk that is silent now is none of those that answer at the next start.
-            let ended = std::pin::pin!(self.journal.put_end());
-            select(ended, self.env.sleep(END_TIME)).await;
-        }
-        // What was not waited for, or begins behind this, must not come over what the next one writes.
-        if !keeps_disks {
-            self.raid.disks().revoke_all();
-        }
-        self.work.ring();
-        self.upkeep.ring();
-        self.balanced.ring();
-        self.holds.end_all();
-    }
-
-    /// Waits until nobody writes a label any more, of those who had begun before it was closed.
-    async fn labels_are_written(&self) {
-        for turn in self.turns_to_take_back() {
-            drop(turn.take().await);
-        }
-        drop(self.labelling.take().await);
     }
 
     /// Waits for space that a checkpoint may give back, and, if that was in `vain`, gives up what waits

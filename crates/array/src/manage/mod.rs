@@ -69,14 +69,14 @@ impl Array {
         self.core.checkpointed().await
     }
 
-    /// Ends all work after a last checkpoint. The array must not be used afterwards.
+    /// Ends all work after a last checkpoint, which is waited for as long as it gets on. The array must not be used
+    /// afterwards, whatever this says.
     ///
     /// # Errors
-    /// When the checkpoint fails; nothing that was acknowledged is lost then either.
+    /// When the checkpoint fails, or stands still ([`ArrayError::Unsettled`]); nothing that was acknowledged is lost
+    /// then either.
     pub async fn close(&self) -> Result<(), ArrayError> {
-        let result = self.core.checkpointed().await;
-        self.core.stop_quietly().await;
-        result
+        self.core.close().await
     }
 }
 

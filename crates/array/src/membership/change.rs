@@ -298,7 +298,8 @@ impl LabelChange {
         change: ChangeId,
     ) -> Result<Option<Self>, Refusal> {
         let Some(next) = next_label(label, events, change)? else { return Ok(None) };
-        let is_new = |disk: &DiskId| label.member(*disk).is_none();
+        let is_beside = mutants::is(Mutant::JoinBeside);
+        let is_new = |disk: &DiskId| label.member(*disk).is_none() && !is_beside;
         let joining = next.active().filter(is_new).collect();
         Ok(Some(Self { base: label.clone(), events: events.to_vec(), next, joining }))
     }

@@ -257,7 +257,9 @@ impl Disk {
             false => self.device.flush().await,
         };
         if let Err(error) = flushed {
-            tracing::warn!(disk = self.name, %error, "a flush failed: the disk is out");
+            if !self.is_given_up() {
+                tracing::warn!(disk = self.name, %error, "a flush failed: the disk is out");
+            }
             self.fail(error, Access::ReadOnly);
         }
         flushed

@@ -455,7 +455,9 @@ impl Raid {
 
     fn note_failure(&self, seat: Seat, error: BlockError) {
         if let Some(disk) = self.disks().get(seat.disk) {
-            tracing::warn!(disk = disk.name(), %error, "a write failed twice: the disk is out");
+            if !disk.is_given_up() {
+                tracing::warn!(disk = disk.name(), %error, "a write failed twice: the disk is out");
+            }
             disk.fail(error, Access::ReadOnly);
         }
     }

@@ -22,8 +22,8 @@ mod tests;
 
 /// Bytes per stripe: most requests touch one or two words, and a hot metadata block
 /// does not hold up its whole neighbourhood.
-const STRIPE_BYTES: u64 = 256 << 10;
-/// Words per device: 64 KiB of memory. A request of `WORDS * STRIPE_BYTES` (256 MiB) or more takes
+pub(crate) const STRIPE_BYTES: u64 = 256 << 10;
+/// Words per device, a power of two: 64 KiB of memory. A request of `WORDS * STRIPE_BYTES` (256 MiB) or more takes
 /// all of them, that is the whole device.
 const WORDS: usize = 1024;
 

@@ -43,6 +43,10 @@ pub enum Fault {
     /// Takes effect, but its answer waits until [`FaultyDisk::release`] or
     /// [`FaultyDisk::release_newest`]: answers in another order than the effects.
     HoldAnswer,
+    /// Takes effect, and ends with this error: its answer was lost.
+    LoseAnswer(BlockError),
+    /// Ends with this error. Of a `write` that is not atomic the first half reaches the device before.
+    Tear(BlockError),
 }
 
 /// Which operations meet which fault.
@@ -210,6 +214,13 @@ impl FaultyDisk {
         self.script().rules.iter().any(|rule| rule.means(operation, bytes))
     }
 
+    /// Whether a plain write of these bytes is to be torn.
+    fn tears(&self, bytes: &Range<u64>) -> bool {
+        let script = self.script();
+        let rule = script.rules.iter().find(|rule| rule.means(Operation::Write, bytes));
+        rule.is_some_and(|rule| matches!(rule.fault, Fault::Tear(_)))
+    }
+
     fn take_fault(&self, operation: Operation, bytes: &Range<u64>) -> Option<Fault> {
         let mut script = self.script();
         let rule = script.rules.iter_mut().find(|rule| rule.means(operation, bytes))?;
@@ -241,7 +252,14 @@ impl FaultyDisk {
         };
         let disk = self.clone();
         match fault {
-            Fault::Fail(error) => IoFuture::ready(Err(error)),
+            Fault::Fail(error) | Fault::Tear(error) => IoFuture::ready(Err(error)),
+            Fault::LoseAnswer(error) => {
+                let running = start(&*self.inner);
+                IoFuture::boxed(async move {
+                    running.await?;
+                    Err(error)
+                })
+            }
             Fault::Delay(time) => IoFuture::boxed(async move {
                 ring::sleep(time).await;
                 start(&*disk.inner).await
@@ -312,7 +330,16 @@ impl BlockDevice for FaultyDisk {
         }
         let bytes = span(at, data.len() as u64);
         self.note_change(&bytes, flags.durable);
-        self.run(Operation::Write, &bytes, move |disk| disk.write(at, data, flags))
+        if flags.atomic || !self.tears(&bytes) {
+            return self.run(Operation::Write, &bytes, move |disk| disk.write(at, data, flags));
+        }
+        let block = self.inner.geometry().block_bytes as usize;
+        let half = self.inner.write(at, data.slice(0..data.len() / block / 2 * block), flags);
+        let failed = self.run(Operation::Write, &bytes, move |disk| disk.write(at, data, flags));
+        IoFuture::boxed(async move {
+            half.await?;
+            failed.await
+        })
     }
 
     fn flush(&self) -> IoFuture<()> {

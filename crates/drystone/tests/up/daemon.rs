@@ -11,6 +11,8 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 /// Writes the file of a member that lives in `home`, with two files as its disks.
@@ -42,17 +44,27 @@ fn start(config: &std::path::Path) -> Command {
     drystone(&["member", "start", "--config", config.to_str().expect("the path is UTF-8")])
 }
 
+/// Takes what is said to a service manager as soon as it is said: a socket keeps few words that nobody has read, and those
+/// that follow are lost.
+fn service_manager(at: impl AsRef<std::path::Path>) -> impl Fn() -> String {
+    let manager = UnixDatagram::bind(at).unwrap();
+    let (says, hears) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = [0; 512];
+        while let Ok(len) = manager.recv(&mut bytes) {
+            if says.send(String::from_utf8_lossy(&bytes[..len]).into_owned()).is_err() {
+                return;
+            }
+        }
+    });
+    move || hears.recv_timeout(Duration::from_secs(60)).expect("the member speaks")
+}
+
 #[test]
 fn a_member_starts_from_its_file_and_tells_the_service_manager() {
     let home = home_with_disks(2);
     let path = config(&home, "raid = 'raid1'\nlog = 'warn'\nallow = '127.0.0.0/8'\n");
-    let manager = UnixDatagram::bind(home.path("notify")).unwrap();
-    manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    let heard = || {
-        let mut bytes = [0; 512];
-        let len = manager.recv(&mut bytes).expect("the member speaks");
-        String::from_utf8_lossy(&bytes[..len]).into_owned()
-    };
+    let heard = service_manager(home.path("notify"));
     let mut command = start(&path);
     command.env("NOTIFY_SOCKET", home.path("notify")).env("WATCHDOG_USEC", "300000");
     let member = home.start_by(command);

@@ -57,6 +57,10 @@ use sets::Sets;
 
 /// How long the end waits for a run of a schedule.
 const RUN_GRACE: Duration = Duration::from_secs(5);
+/// How long it waits for the store of the settings, which writes to the array when it is closed: a disk that does not
+/// answer may keep it. The array lets it go when it is closed, and waits longer for that disk; the store is whole
+/// whenever it ends.
+const STORE_GRACE: Duration = Duration::from_secs(20);
 
 /// An open array with everything around it.
 #[derive(Debug)]
@@ -222,7 +226,9 @@ impl Member {
         let at_rest =
             ring::timeout(RUN_GRACE, async { (self.taking.take().await, self.turn.take().await) });
         let _at_rest = at_rest.await;
-        self.settings.close().await;
+        if ring::timeout(STORE_GRACE, self.settings.close()).await.is_none() {
+            tracing::warn!("the store of the settings does not close: a disk keeps it waiting");
+        }
         self.array.close().await
     }
 

@@ -5,6 +5,7 @@ mod full;
 mod lost_key;
 mod moves;
 mod of_group;
+mod spread;
 
 use std::fs;
 use std::path::Path;

@@ -9,6 +9,7 @@ use ring::Buf;
 
 use super::*;
 use crate::api::{Cache, VolumeSpec};
+use crate::engine::CLOSED;
 use crate::{Array, CreateOptions, Member, RingEnv};
 
 /// The last one holds neither the journal nor the checkpoints.
@@ -114,6 +115,18 @@ fn what_a_holder_refuses_does_not_count_once_the_array_has_stopped() {
         rig.array.core.stop(&ArrayError::Unflushed);
         let written = rig.write_that_one_refuses().await;
         assert!(matches!(written, Err(ArrayError::Stopped(_))), "{written:?}");
+        assert_eq!(rig.labels_with_all_in().await, DISKS - 1);
+    });
+}
+
+/// The same of one that is being closed, while a checkpoint that was given up goes on.
+#[test]
+fn what_a_holder_refuses_does_not_count_while_the_array_is_closed() {
+    on_a_core(async {
+        let rig = Rig::new().await;
+        rig.array.core.lock().stopped = Some(CLOSED.into());
+        let written = rig.write_that_one_refuses().await;
+        assert_eq!(written, Err(ArrayError::Stopped(CLOSED.into())));
         assert_eq!(rig.labels_with_all_in().await, DISKS - 1);
     });
 }

@@ -1,6 +1,6 @@
 //! Reads beside a disk that keeps them waiting.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use block::BlockDevice;
 use block::testing::{Fault, FaultyDisk, Operation, Rule};
@@ -31,6 +31,15 @@ fn levels() -> impl Iterator<Item = (Option<Level>, u16)> {
     SETS.into_iter().filter(|(level, _)| *level != Some(Level::Raid0))
 }
 
+/// Waits for what comes a moment after an answer.
+async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    let begun = Instant::now();
+    while !is_so().await {
+        assert!(begun.elapsed() < Duration::from_secs(60), "in vain: {what}");
+        ring::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 #[test]
 fn what_a_disk_that_hangs_has_is_given_by_the_others() {
     on_a_core(async {
@@ -48,13 +57,15 @@ fn what_a_disk_that_hangs_has_is_given_by_the_others() {
                 assert!(read.is_ok_and(|good| good.heals.is_empty()), "nothing is wrong");
             }
             assert_eq!(hung.held(), 1, "{level:?}: it is asked no more until it has answered");
+            let held = rig.disks[disk].reads();
             let_go(&hung);
-            ring::sleep(Duration::from_millis(5)).await;
+            until("it answers", async || rig.disks[disk].reads() > held).await;
             let before = rig.disks[disk].reads();
-            for _ in 0..members {
+            until("it is asked again", async || {
                 rig.expect(1, 0, &cluster(3)).await;
-            }
-            assert!(rig.disks[disk].reads() > before, "{level:?}: it is asked again");
+                rig.disks[disk].reads() > before
+            })
+            .await;
             assert_eq!(rig.heard(), [], "nobody is out");
         }
     });
@@ -71,11 +82,13 @@ fn a_late_error_is_counted_and_the_block_rewritten() {
         assert!(soon(rig.read(0, 2, &cluster(3)[2..4])).await.is_some_and(|read| read.is_ok()));
         rig.disks[disk].refuse(at..at + BLOCK_BYTES as u64);
         let_go(&hung);
-        ring::sleep(Duration::from_millis(5)).await;
         let id = DiskId(disk as u16);
+        let healed = || -> Vec<_> {
+            rig.heals.lock().unwrap().iter().map(|heal| (heal.disk, heal.block)).collect()
+        };
+        until("blocks are rewritten", async || healed().len() >= 2).await;
         assert_eq!(rig.raid.disks().get(id).unwrap().counts().read_errors, 1);
-        let healed: Vec<_> = rig.heals.lock().unwrap().iter().map(|h| (h.disk, h.block)).collect();
-        assert_eq!(healed, [(id, 2), (id, 3)], "both were read together");
+        assert_eq!(healed(), [(id, 2), (id, 3)], "both were read together");
     });
 }
 

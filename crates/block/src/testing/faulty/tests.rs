@@ -121,3 +121,32 @@ fn delays_delay_and_flushes_can_fail() {
         assert_eq!(disk.flush().await, Err(BlockError::LostWrites));
     });
 }
+
+#[test]
+fn an_answer_that_is_lost_is_that_of_something_done() {
+    on_a_core(async {
+        let disk = disk();
+        let lost = BlockError::Unreachable;
+        disk.inject(Rule::always(Operation::Write, Fault::LoseAnswer(lost)).times(1));
+        let written = disk.write(512, block(7), WriteFlags::VOLATILE).await;
+        assert_eq!((written, first_byte(&disk, 512).await), (Err(lost), Ok(7)));
+    });
+}
+
+#[test]
+fn a_plain_write_is_torn_and_an_atomic_one_is_not() {
+    on_a_core(async {
+        let disk = disk();
+        let full = BlockError::NoSpace;
+        disk.inject(Rule::always(Operation::Write, Fault::Tear(full)));
+        for (atomic, halves) in [(true, [0, 0]), (false, [7, 0])] {
+            let flags = WriteFlags { durable: false, atomic };
+            let mut buf = ring::Buf::alloc(1024).unwrap();
+            buf.fill(7);
+            assert_eq!(disk.write(0, buf.freeze(), flags).await, Err(full));
+            for (number, byte) in halves.into_iter().enumerate() {
+                assert_eq!(first_byte(&disk, 512 * number as u64).await, Ok(byte));
+            }
+        }
+    });
+}

@@ -1,10 +1,11 @@
 //! Members without arrays, over an etcd that they run.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant;
 
-use group::membership::{Applicant, ListedVolume, PORTS};
+use group::membership::{Applicant, ListedVolume};
+use ring::testing::free_ports;
 use tempfile::TempDir;
 
 use super::*;
@@ -163,12 +164,8 @@ impl Node {
 
 /// Where a member can listen, at the address 127.0.0.`number`.
 pub(crate) fn free_at(number: u8) -> SocketAddr {
-    let ip = Ipv4Addr::new(127, 0, 0, number);
-    // The ports behind a free one are free more often than not.
-    let is_free = |port: u16| (0..PORTS).all(|n| TcpListener::bind((ip, port + n)).is_ok());
-    let draw = || TcpListener::bind((ip, 0)).unwrap().local_addr().unwrap().port();
-    let port = (0..100).map(|_| draw()).find(|port| *port < 65_000 && is_free(*port));
-    SocketAddr::from((ip, port.expect("free ports in a row")))
+    let ip = Ipv4Addr::new(127, 0, 0, number).into();
+    SocketAddr::new(ip, free_ports(ip))
 }
 
 pub(super) fn iqn(name: &str) -> String {

@@ -1,16 +1,17 @@
 //! Volumes of two members of a group: each way to a name asks the group for it, and each way from one gives it back.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use group::membership::{MembershipError, PORTS};
+use group::membership::MembershipError;
 
 use crate::configuration_request::{
     ConfigurationChange, ConfigurationRequest, NewVolume, VolumeSet,
 };
 use crate::group_request::{GroupRequest, SecretWord};
 use crate::membership::GroupError;
+use crate::membership::tests::free_at;
 use crate::reply::Answer;
 use crate::request::{Request, SnapshotRequest, VolumeRequest};
 use crate::running::RequestError;
@@ -18,15 +19,11 @@ use crate::testing::{Rig, volume};
 
 /// A member at this address, and where it is to answer others.
 fn member(home: &Path, name: &str, number: u8) -> (Rig, SocketAddr) {
-    let ip = Ipv4Addr::new(127, 0, 0, number);
-    let is_free = |port: u16| (0..PORTS).all(|n| TcpListener::bind((ip, port + n)).is_ok());
-    let draw = || TcpListener::bind((ip, 0)).expect("a port").local_addr().expect("one").port();
-    let port = (0..100).map(|_| draw()).find(|port| *port < 65_000 && is_free(*port));
     let home = home.join(name);
     std::fs::create_dir_all(&home).expect("a directory");
     let rig = Rig::start(&home, &home.join("data"));
     rig.watch();
-    (rig, SocketAddr::from((ip, port.expect("free ports in a row"))))
+    (rig, free_at(number))
 }
 
 fn of_group(rig: &Rig, request: GroupRequest) -> Answer {
