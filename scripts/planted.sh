@@ -327,6 +327,21 @@ AnyHome        --member     slices::tests::opening::a_slice_is_opened_for_its_ho
 WithdrawEarly  --member     slices::tests::fencing::a_slice_is_withdrawn
 AnyShape       --member     slices::tests::link::a_slice_of_another_size
 WaitAgain      --member     slices::tests::link::a_slice_that_is_away
+ResolveAtLink  --member     slices::tests::link::of_two_hosts_that_compare
+ResolveAtLink  --member     slices::tests::link::a_comparison_that_is_repeated
+FormerLife     --member     slices::tests::lives::a_life_that_was_replaced
+FormerLife     --member     slices::tests::lives::a_new_life
+CachedSlice    --member     slices::tests::durable::what_is_answered
+AskAgain       --member     slices::tests::link::a_slice_of_another_size
+WithdrawUnflushed --member  slices::tests::fencing::a_slice_is_not_withdrawn_while
+WithdrawNewer  --member     slices::tests::fencing::a_slice_that_is_inserted_again
+BlindToWork    --member     slices::tests::fencing::a_slice_that_cannot_be_withdrawn
+NoDigests      --member     slices::tests::strangers::nobody_is_let_in_without
+ForgetSent     --test=reopening a_change_that_was_sent
+EarlyFence     --test=reopening a_session_that_comes_back
+KeepSession    --test=reopening what_was_sent_through
+KeepPath       --test=reopening a_disk_has_one_path
+NoPause        --test=reopening two_who_open
 GroupByClock   --group      pki::tests::what_proves_the_group_is_believed
 StayAtGroup    --api        server::at_group::tests::who_talks_to_a_member_at_the_address
 AnswerAsOwn    --api        server::at_group::tests::a_member_that_listens_everywhere
@@ -410,6 +425,7 @@ room_of() {
     --lib | --test=array) echo array ;;
     --test=wire) echo target ;;
     --test=crash) echo drystone ;;
+    --test=reopening) echo initiator ;;
     *) echo "${1#--}" ;;
   esac
 }
@@ -437,7 +453,7 @@ done
 # Where the mistakes are, if that is another room than the test's.
 declare -A mistaken=([drystone]=group)
 # The array ends over a name that it does not know: what uses it has another variable, or every test would fail by that.
-declare -A variable=([array]=DRYSTONE_MUTANT [block]=DRYSTONE_BLOCK_MUTANT [target]=DRYSTONE_MUTANT [member]=DRYSTONE_MEMBER_MUTANT [drystone]=DRYSTONE_GROUP_MUTANT [group]=DRYSTONE_GROUP_MUTANT [notify]=DRYSTONE_MUTANT [api]=DRYSTONE_API_MUTANT)
+declare -A variable=([array]=DRYSTONE_MUTANT [block]=DRYSTONE_BLOCK_MUTANT [target]=DRYSTONE_MUTANT [member]=DRYSTONE_MEMBER_MUTANT [drystone]=DRYSTONE_GROUP_MUTANT [group]=DRYSTONE_GROUP_MUTANT [notify]=DRYSTONE_MUTANT [api]=DRYSTONE_API_MUTANT [initiator]=DRYSTONE_INITIATOR_MUTANT)
 failed=0 unnoticed=''
 if [[ $# -eq 0 ]]; then
   # What fails by itself notices nothing.

@@ -122,6 +122,22 @@ pub(crate) enum Mutant {
     AnyShape,
     /// Have each request wait for a slice that is known to be out of reach.
     WaitAgain,
+    /// Take a comparison for done, at the home of a volume, where the slice has what it was to write.
+    ResolveAtLink,
+    /// Open a slice for a life of its home that another one has replaced.
+    FormerLife,
+    /// Answer what hosts write to a slice before it is durable.
+    CachedSlice,
+    /// Open a slice of another size again and again.
+    AskAgain,
+    /// Say that a slice is withdrawn while its disk is being flushed.
+    WithdrawUnflushed,
+    /// Remove the slice that has the name of one that is withdrawn, whichever it is.
+    WithdrawNewer,
+    /// Do not ask whether a disk still works on what was sent to a slice.
+    BlindToWork,
+    /// Let homes in whose data is not checked on its way.
+    NoDigests,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MEMBER_MUTANT=NAME`. The array below has a variable of its own, and ends over

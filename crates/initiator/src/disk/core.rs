@@ -14,16 +14,17 @@ use ring::wait::{Answer, Bell};
 use scsi::alua::AccessState;
 use scsi::param::encode_lun;
 
-use super::AttachError;
 use super::cache::WriteBack;
 use super::cdb::{Blocks, Cdb};
 use super::facts::Facts;
-use super::judge::{Judgement, failure_of, judge};
+use super::judge::{Judgement, failure_of, is_miscompare, judge};
 use super::news::News;
 use super::routes::{Places, TOLD_MAX};
+use super::{AttachError, DiskOptions};
 use super::{routes, tend};
 use crate::address::{TargetAddress, show};
 use crate::identity::Hold;
+use crate::mutants::{self, Mutant};
 use crate::options::SessionOptions;
 use crate::paths::plan::Planned;
 use crate::paths::{
@@ -180,6 +181,8 @@ pub(super) struct Core {
     /// How many blocks it has; only ever more. Shared with those who use the disk.
     pub(super) blocks: Arc<AtomicU64>,
     pub(super) command_timeout: Duration,
+    /// See [`DiskOptions::is_sole_writer`].
+    pub(super) is_sole_writer: bool,
     /// By slot; that of a path that has gone holds it until it is used again.
     paths: RefCell<Vec<(PathId, Rc<PathSlot>)>>,
     pub(super) router: RefCell<Router>,
@@ -212,7 +215,7 @@ impl Core {
     pub(super) fn new(
         address: TargetAddress,
         facts: Facts,
-        command_timeout: Duration,
+        options: &DiskOptions,
         paths: Vec<Rc<PathSlot>>,
         mut router: Router,
     ) -> Rc<Self> {
@@ -228,7 +231,8 @@ impl Core {
             lun,
             facts,
             blocks,
-            command_timeout,
+            command_timeout: options.command_timeout,
+            is_sole_writer: options.is_sole_writer,
             paths: RefCell::new(paths),
             router: RefCell::new(router),
             slots: RefCell::default(),
@@ -434,20 +438,27 @@ impl Core {
                     debug_assert!(false, "a change is never sent beside itself");
                     continue;
                 }
-                Step::Fail(failure) => return Err(self.failed(failure)),
+                Step::Fail(failure) => return Err(given_up(self.failed(failure), was_sent)),
             };
             let result = self.try_once(path, (op, &command), was_sent).await;
+            let was_sent_before = was_sent;
+            was_sent |= !judge(&result).is_untouched;
             if self.is_closed() {
-                return Err(failure_of(Failure::Unreachable));
+                return Err(given_up(failure_of(Failure::Unreachable), was_sent));
             }
             let judgement = self.hear_answer(path, &result);
-            was_sent |= !judgement.is_untouched;
             self.tell(|router, now| router.tried(op, judgement.verdict, now));
             if judgement.verdict == Verdict::Done {
                 if command.changes.is_some() && !command.is_durable {
                     self.cache.wrote();
                 }
-                return Ok(result.expect("only an answer is done"));
+                let reply = result.expect("only an answer is done");
+                let may_be_own = was_sent_before && is_miscompare(&reply);
+                return match may_be_own && !self.is_sole_writer {
+                    // Its first copy may have written what this one has found, and so may somebody else.
+                    true => Err(BlockError::InDoubt),
+                    false => Ok(reply),
+                };
             }
         }
     }
@@ -538,6 +549,16 @@ impl Core {
             PathState::Failed | PathState::Suspended | PathState::Retired
         );
         !is_out && self.router.borrow().is_current(path)
+    }
+}
+
+/// What is told of a change that gets no answer.
+fn given_up(error: BlockError, was_sent: bool) -> BlockError {
+    match error {
+        BlockError::Unreachable if was_sent && !mutants::is(Mutant::ForgetSent) => {
+            BlockError::InDoubt
+        }
+        other => other,
     }
 }
 

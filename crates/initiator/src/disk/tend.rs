@@ -40,6 +40,7 @@ pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
         core.tell(|router, now| router.fenced(path, session.fenced(), now));
         if session.is_between_logins() {
             core.tell(|router, _| router.suspend(path));
+            core.reach_bell.ring();
             change(&slot, &session, seen, None).await;
             continue;
         }

@@ -15,7 +15,7 @@ use super::serve::serve;
 use super::{Inner, Session, management};
 use crate::address::show;
 use crate::login::{LoggedIn, LoginError, Role, can_connect, log_in};
-use crate::options::{SessionOptions, random};
+use crate::options::{SessionOptions, share_of};
 
 /// How long the own portal of a lost session is tried alone: mostly only the connection broke.
 const HEAD_START: Duration = Duration::from_millis(100);
@@ -173,13 +173,6 @@ fn first_pause(conn: &Connection, ending: &Ending) -> Duration {
             wish.saturating_sub(gone) + share_of(SPREAD)
         }
     }
-}
-
-/// A random part of `time`.
-fn share_of(time: Duration) -> Duration {
-    let mut byte = [0];
-    random(&mut byte);
-    time * u32::from(byte[0]) / u32::from(u8::MAX)
 }
 
 /// Tries until it works; `None` when the session was closed meanwhile.

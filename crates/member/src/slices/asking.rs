@@ -14,8 +14,9 @@ use super::Opening;
 use super::reach::Reach;
 
 /// An answer to a question that takes longer is not waited for: a member that ends the opening before may take
-/// [`FENCE_LIMIT`](super::FENCE_LIMIT).
-const ASK_TIME: Duration = Duration::from_secs(30);
+/// [`FENCE_LIMIT`](super::FENCE_LIMIT), and the question takes its way there.
+const ASK_TIME: Duration = Duration::from_secs(40);
+const _: () = assert!(super::FENCE_LIMIT.as_secs() + 10 <= ASK_TIME.as_secs());
 
 /// Why there is no opening, as it is told.
 pub type AskError = Box<dyn Error + Send + Sync>;
@@ -57,7 +58,7 @@ impl Opener for Asking {
 
     fn failed(&self, why: &dyn fmt::Display) {
         if self.reach.note(why.to_string()) {
-            tracing::warn!("{} cannot be opened: {why}", self.name);
+            tracing::warn!("{} is not reached: {why}", self.name);
         }
     }
 }

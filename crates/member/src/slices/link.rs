@@ -2,22 +2,21 @@
 //!
 //! Below it is one [`Disk`] of the initiator with one session, on the core that the link was started on; requests of other
 //! cores are handed to that core, and their data is copied once. When the session is lost and does not come back by
-//! itself, the slice is opened anew: at least [`REOPEN_PAUSE_MIN`] and at most [`REOPEN_PAUSE_MAX`] apart, until that works
-//! or the link is dropped.
+//! itself, the slice is opened anew, at a [`Pace`], until that works or the link is dropped.
 //!
 //! Which requests are repeated, and when, is the business of the disk (decision 0013). A change in doubt is sent again when
 //! the answer to a new opening says that the old one is over, or when the session has logged in again; changes of the same
 //! blocks wait for each other; and the blocks of one that has failed while it was in doubt stay closed to later ones until
-//! the doubt ends.
+//! the doubt ends. One that was sent and gets no answer in time ends as [`BlockError::InDoubt`], and so does a COMPARE AND
+//! WRITE that was sent again and does not find what it compares with: whether that is its own work or another host's only
+//! the host can tell that has sent it.
 
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use block::{BlockDevice, BlockError, Compared, Extent, Geometry, IoFuture, WriteFlags, arguments};
-use initiator::{
-    Disk, DiskOptions, Opened, Opener, REOPEN_PAUSE_MAX, REOPEN_PAUSE_MIN, SessionOptions,
-};
+use initiator::{Disk, DiskOptions, Opened, Opener, Pace, REOPEN_PAUSE_MAX, SessionOptions};
 use iscsi::params::DigestPolicy;
 use iscsi::text::IscsiName;
 use ring::wait::first;
@@ -36,6 +35,9 @@ pub const PATIENCE: Duration = Duration::from_secs(25);
 /// go in one transfer.
 const COMPARE_BLOCKS_MAX: u32 = 255;
 const COMPARE_BYTES_MAX: u32 = 512 << 10;
+
+/// How long a slice of another shape is left alone. Each opening ends what somebody has open who may know its shape better.
+const OTHER_SHAPE_PAUSE: Duration = Duration::from_secs(300);
 
 /// How a slice is reached.
 #[derive(Debug, Clone)]
@@ -100,8 +102,23 @@ impl SliceLink {
         Some((time, self.reach.why()))
     }
 
-    /// Runs something on the disk below. Who comes while that cannot be reached waits, and nobody does who comes later.
-    fn run<T: 'static>(&self, work: impl FnOnce(&Disk) -> IoFuture<T> + 'static) -> IoFuture<T> {
+    /// Runs something that changes nothing on the disk below.
+    fn ask<T: 'static>(&self, work: impl FnOnce(&Disk) -> IoFuture<T> + 'static) -> IoFuture<T> {
+        self.run(BlockError::Unreachable, work)
+    }
+
+    /// Runs a change on the disk below.
+    fn change<T: 'static>(&self, work: impl FnOnce(&Disk) -> IoFuture<T> + 'static) -> IoFuture<T> {
+        self.run(BlockError::InDoubt, work)
+    }
+
+    /// Who comes while the disk cannot be reached waits, and nobody does who comes later. One that the disk has begun with and
+    /// does not end in time is `given_up`; it goes on there.
+    fn run<T: 'static>(
+        &self,
+        given_up: BlockError,
+        work: impl FnOnce(&Disk) -> IoFuture<T> + 'static,
+    ) -> IoFuture<T> {
         let down_for = self.reach.down_for();
         if down_for.is_some_and(|time| time >= self.patience) && !mutants::is(Mutant::WaitAgain) {
             return IoFuture::ready(Err(BlockError::Unreachable));
@@ -109,10 +126,15 @@ impl SliceLink {
         if let Some(disk) = self.disk.get() {
             return work(disk);
         }
-        let (disk, reach, patience) = (self.disk.clone(), self.reach.clone(), self.patience);
+        let (disk, reach) = (self.disk.clone(), self.reach.clone());
+        let until = ring::now() + self.patience;
         IoFuture::boxed(async move {
-            reach.until_up(patience).await;
-            work(disk.get().ok_or(BlockError::Unreachable)?).await
+            let left = || until.saturating_duration_since(ring::now());
+            reach.until_up(left()).await;
+            let left = left();
+            let disk = disk.get().filter(|_| !left.is_zero()).ok_or(BlockError::Unreachable)?;
+            // The disk itself would wait for as long once more.
+            ring::timeout(left, work(disk)).await.unwrap_or(Err(given_up))
         })
     }
 }
@@ -135,6 +157,8 @@ fn disk_options(initiator: IscsiName, patience: Duration) -> DiskOptions {
     options.command_timeout = patience - options.session.abort_timeout;
     options.router.limit = patience;
     options.router.hedge_after = None;
+    // All hosts of the volume are behind this link: what one was to write another one may have written.
+    options.is_sole_writer = mutants::is(Mutant::ResolveAtLink);
     options
 }
 
@@ -147,8 +171,9 @@ async fn begin(
     dropped: OneshotReceiver<()>,
 ) {
     let attach = async {
-        let mut pause = REOPEN_PAUSE_MIN;
+        let pace = Pace::default();
         loop {
+            ring::sleep(pace.due_in()).await;
             match attach(&asking, &options, &geometry).await {
                 Ok(disk) => {
                     disk.keep_open(options.session.clone(), asking.clone());
@@ -156,10 +181,14 @@ async fn begin(
                     debug_assert!(is_first, "a link has one disk");
                     return asking.heard(true);
                 }
-                Err(error) => asking.failed(&*error),
+                Err(error) => {
+                    asking.failed(&*error);
+                    if error.is::<OtherShape>() && !mutants::is(Mutant::AskAgain) {
+                        ring::sleep(OTHER_SHAPE_PAUSE).await;
+                    }
+                }
             }
-            ring::sleep(pause).await;
-            pause = (pause * 2).min(REOPEN_PAUSE_MAX);
+            pace.over();
         }
     };
     first(dropped, attach).await;
@@ -197,7 +226,7 @@ impl BlockDevice for SliceLink {
         if let Some(answer) = arguments::read(&self.geometry, at, len) {
             return IoFuture::ready(answer);
         }
-        self.run(move |disk| disk.read(at, len))
+        self.ask(move |disk| disk.read(at, len))
     }
 
     fn write_now(
@@ -213,25 +242,25 @@ impl BlockDevice for SliceLink {
         if let Some(answer) = arguments::write(&self.geometry, at, data.len(), flags) {
             return IoFuture::ready(answer);
         }
-        self.run(move |disk| disk.write(at, data, flags))
+        self.change(move |disk| disk.write(at, data, flags))
     }
 
     fn flush(&self) -> IoFuture<()> {
-        self.run(Disk::flush)
+        self.ask(Disk::flush)
     }
 
     fn unmap(&self, at: u64, len: u64) -> IoFuture<()> {
         if let Some(answer) = arguments::unmap(&self.geometry, at, len) {
             return IoFuture::ready(answer);
         }
-        self.run(move |disk| disk.unmap(at, len))
+        self.change(move |disk| disk.unmap(at, len))
     }
 
     fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, flags: WriteFlags) -> IoFuture<()> {
         if let Some(answer) = arguments::write_zeroes(&self.geometry, at, len, flags) {
             return IoFuture::ready(answer);
         }
-        self.run(move |disk| disk.write_zeroes(at, len, may_unmap, flags))
+        self.change(move |disk| disk.write_zeroes(at, len, may_unmap, flags))
     }
 
     fn compare_and_write(
@@ -245,20 +274,20 @@ impl BlockDevice for SliceLink {
         if let Some(answer) = answer {
             return IoFuture::ready(answer);
         }
-        self.run(move |disk| disk.compare_and_write(at, compare, write, flags))
+        self.change(move |disk| disk.compare_and_write(at, compare, write, flags))
     }
 
     fn or_write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
         if let Some(answer) = arguments::or_write(&self.geometry, at, data.len()) {
             return IoFuture::ready(answer);
         }
-        self.run(move |disk| disk.or_write(at, data, flags))
+        self.change(move |disk| disk.or_write(at, data, flags))
     }
 
     fn extent(&self, at: u64) -> IoFuture<Extent> {
         if let Err(error) = arguments::extent(&self.geometry, at) {
             return IoFuture::ready(Err(error));
         }
-        self.run(move |disk| disk.extent(at))
+        self.ask(move |disk| disk.extent(at))
     }
 }

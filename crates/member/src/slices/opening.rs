@@ -94,6 +94,11 @@ pub enum OpenError {
         /// Who asked.
         caller: MemberId,
     },
+    /// Another life of the home has opened it since.
+    #[error(
+        "slice {0} is not opened for a life of its home that another one has replaced: two processes run as one member"
+    )]
+    FormerLife(SliceId),
     /// What was asked for before is not over.
     #[error(
         "slice {0} is not opened: the disks of this member still work on what was asked of it before, and that opening has \

@@ -10,17 +10,18 @@ use futures_util::future::LocalBoxFuture;
 use target::{Access, Config, Limits, Place, Record, Server, ShutdownError, StartError, UnitStore};
 
 use super::Slices;
+use crate::mutants::{self, Mutant};
 
-/// How long an opening waits for what was asked for through the one before: longer than a target gives its disks to end
-/// what is under way and to flush, which is ten seconds.
-pub const FENCE_LIMIT: Duration = Duration::from_secs(15);
+/// How long an opening waits for what was asked for through the one before: longer than a target gives its disks, which is
+/// ten seconds to end what is under way and ten more to flush.
+pub const FENCE_LIMIT: Duration = Duration::from_secs(25);
 
 /// Connections at once: some for each slice that a member holds. Homes are few, and have one session for each slice.
 const CONNECTIONS_MAX: usize = 2048;
 
-/// Connections that have not logged in, at once, and of one address.
-const LOGINS_MAX: usize = 128;
-const LOGINS_OF_ONE_MAX: usize = 32;
+/// Connections that have not logged in, at once. One address may have all of them: a home comes with as many as it has slices
+/// here, when this member has restarted, and all homes of a network may count as one.
+const LOGINS_MAX: usize = 1024;
 
 /// How slices are served.
 #[derive(Debug)]
@@ -101,10 +102,10 @@ fn limits() -> Limits {
     Limits {
         connections: CONNECTIONS_MAX,
         logins: LOGINS_MAX,
-        logins_per_address: LOGINS_OF_ONE_MAX,
+        logins_per_address: LOGINS_MAX,
         discoveries_per_address: 1,
         // What is on its way between members is checked as what is on their disks.
-        must_digest: true,
+        must_digest: !mutants::is(Mutant::NoDigests),
         ..Limits::default()
     }
 }

@@ -96,9 +96,9 @@ fn a_repeated_write_is_not_overtaken_by_its_first_copy() {
         let mut held =
             begin(async move { writer.write(0, data(&block(0, 2)), WriteFlags::DURABLE).await });
         until("the write is at the device", || faults.held() == 1).await;
-        // Of a life of the home that did not know that it has another one.
+        // Somebody of the home who does not know that it has it open.
         let slices = holder.served();
-        let stray = begin(async move { slices.open(&slice, HOME, 1).await });
+        let stray = begin(async move { slices.open(&slice, HOME, LIFE).await });
         let has_come = has_come(&mut held).await;
         if !has_come {
             faults.release();
@@ -164,5 +164,56 @@ fn a_slice_that_cannot_be_withdrawn_yet_is_withdrawn_later() {
             ring::sleep(Duration::from_millis(1)).await;
         }
         assert!(slices.list().is_empty());
+    });
+}
+
+/// Nothing is under way but the last flush: whoever gives the space of the slice back does so under it.
+#[test]
+fn a_slice_is_not_withdrawn_while_its_disk_is_flushed() {
+    let holder = Holder::with_limit(Duration::from_millis(200));
+    let (faults, device) = faulty();
+    let slice = holder.hold(HOME, &device);
+    holder.slices.lock().unwrap().clear();
+    on_core(async move {
+        let slices = holder.served();
+        let disk = attach(&slices.open(&slice, HOME, 1).await.unwrap()).await.unwrap();
+        write(&disk, 0, 1).await;
+        faults.inject(Rule::always(Operation::Flush, Fault::Hang));
+        let busy = async || {
+            assert!(matches!(slices.withdraw(&slice).await, Err(WithdrawError::Busy(_))));
+        };
+        busy().await;
+        // The target has given the flush up by then.
+        while slices.is_at_work(&slice) {
+            ring::sleep(Duration::from_millis(50)).await;
+        }
+        busy().await;
+        assert_eq!(slices.list().len(), 1, "whoever asks sees that it is there");
+        faults.heal();
+        faults.release();
+        slices.withdraw(&slice).await.unwrap();
+        drop(disk);
+        assert!(slices.list().is_empty());
+        assert_eq!(Arc::strong_count(&device), 1, "nobody else has the device");
+    });
+}
+
+/// Of two withdrawals the later one comes to its turn when another slice has that name.
+#[test]
+fn a_slice_that_is_inserted_again_is_another_one() {
+    let holder = Holder::start();
+    let device = ram();
+    let slice = holder.hold(HOME, &device);
+    on_core(async move {
+        let slices = holder.served();
+        let late = slices.withdrawal(&slice).expect("it is there");
+        slices.withdraw(&slice).await.unwrap();
+        assert!(slices.insert(slice.clone(), super::slice(HOME, &device)));
+        let disk = attach(&slices.open(&slice, HOME, 1).await.unwrap()).await.unwrap();
+        late.await.unwrap();
+        assert_eq!(slices.list(), [(slice.clone(), true)]);
+        write(&disk, 0, 1).await;
+        slices.withdraw(&slice).await.unwrap();
+        assert_eq!(holder.sessions(), 0, "who has it open can be ended");
     });
 }

@@ -3,9 +3,50 @@
 use std::cell::Cell;
 
 use block::testing::{Fault, Operation, Rule, check_device};
-use block::{BlockError, Compared};
+use block::{BlockError, Compared, IoFuture};
+use target::{Access, Config, FileStore, Limits, Server, TargetSpec, UnitSpec};
 
 use super::*;
+
+/// Compares the first block with one version, and writes another one.
+fn swap(disk: &dyn BlockDevice, from: u64, to: u64) -> IoFuture<Compared> {
+    disk.compare_and_write(0, data(&block(0, from)), data(&block(0, to)), WriteFlags::DURABLE)
+}
+
+/// A home that serves this volume to hosts.
+fn home(volume: &Arc<dyn BlockDevice>) -> Server {
+    let state = tempfile::tempdir().expect("a temporary directory can be made").keep();
+    let unit = UnitSpec {
+        device: volume.clone(),
+        referrals: None,
+        serial: "VOLUME".to_owned(),
+        write_cache: false,
+        read_only: false,
+        name: "a volume".to_owned(),
+    };
+    let iqn = name("volume").as_str().to_owned();
+    Server::start(Config {
+        targets: vec![TargetSpec { iqn, alias: None, units: vec![unit], access: None }],
+        portals: vec![([127, 0, 0, 1], 0).into()],
+        access: Access::everyone(),
+        cores: 1,
+        core: core(),
+        congestion: None,
+        store: Arc::new(FileStore::new(state).expect("it is there")),
+        limits: Limits::default(),
+        port_group: 1,
+        discovery: None,
+        redirect: None,
+        listener: None,
+    })
+    .expect("a home starts")
+}
+
+async fn host(home: &Server) -> Disk {
+    let address = TargetAddress::new(portal_address(home.portals()[0]), name("volume"));
+    let options = DiskOptions::new(SessionOptions::new(name("host")));
+    Disk::attach(&[address], options).await.expect("it is served")
+}
 
 #[test]
 fn conforms() {
@@ -15,7 +56,7 @@ fn conforms() {
         let slice = holder.hold(HOME, &disk);
         on_core(async move {
             let options = LinkOptions { geometry: disk.geometry(), ..options() };
-            let asks = Asks { holder: holder.clone(), slice, home: HOME };
+            let asks = Asks { holder: holder.clone(), slice, home: HOME, life: LIFE };
             let link = SliceLink::start(&ring::remote(ring::core_id()), Arc::new(asks), options);
             check_device(Arc::new(link), 1).await;
             assert_eq!(holder.asked(), 1);
@@ -116,9 +157,10 @@ fn a_connection_that_breaks_needs_no_opening() {
     });
 }
 
-/// Its effect is there, and its answer is lost with the member.
+/// Its effect is there, and its answer is lost with the member. Here nobody knows whether it is its own: each host writes what
+/// it likes.
 #[test]
-fn a_comparison_that_is_repeated_finds_its_own_effect() {
+fn a_comparison_that_is_repeated_and_finds_what_it_was_to_write_is_in_doubt() {
     let holder = Holder::start();
     let (faults, device) = faulty();
     let slice = holder.hold(HOME, &device);
@@ -126,10 +168,67 @@ fn a_comparison_that_is_repeated_finds_its_own_effect() {
         let link = link(&holder, &slice, options());
         write(&*link, 0, 1).await;
         faults.inject(Rule::always(Operation::ReadModifyWrite, Fault::HoldAnswer).times(1));
-        let (old, new) = (data(&block(0, 1)), data(&block(0, 2)));
-        let swap = link.compare_and_write(0, old, new, WriteFlags::DURABLE);
+        let swap = swap(&*link, 1, 2);
         until("it is at the device", || faults.held() == 1).await;
         let port = holder.fall_silent();
+        holder.come(port);
+        assert_eq!(swap.await, Err(BlockError::InDoubt));
+        assert!(read(&*device, 0).await == block(0, 2));
+        faults.release();
+    });
+}
+
+/// Two hosts take one lock by the same bytes. The one that comes second has not got it, whatever happens on the way.
+#[test]
+fn of_two_hosts_that_compare_and_write_the_same_one_has_written() {
+    let holder = Holder::start();
+    let (faults, device) = faulty();
+    let slice = holder.hold(HOME, &device);
+    *holder.proxy.lock().unwrap() = Some(Proxy::to(holder.address()));
+    on_core(async move {
+        let link = link(&holder, &slice, options());
+        write(&*link, 0, 1).await;
+        assert_eq!(swap(&*link, 1, 2).await, Ok(Compared::Equal));
+        faults.inject(Rule::always(Operation::ReadModifyWrite, Fault::HoldAnswer).times(1));
+        let second = swap(&*link, 1, 2);
+        until("it is at the device", || faults.held() == 1).await;
+        holder.proxy.lock().unwrap().as_ref().unwrap().cut();
+        faults.release();
+        assert_eq!(second.await, Err(BlockError::InDoubt));
+        // What is not cut is answered as ever.
+        let third = swap(&*link, 1, 2).await;
+        assert!(matches!(third, Ok(Compared::Miscompare { .. })), "{third:?}");
+    });
+}
+
+/// The home tells the host that its comparison may have been done. So the host, which knows that nobody else writes what it
+/// does, looks whether it was.
+#[test]
+fn a_host_whose_comparison_is_given_up_learns_that_it_was_done() {
+    let holder = Holder::start();
+    let (faults, device) = faulty();
+    let slice = holder.hold(HOME, &device);
+    on_core(async move {
+        let patience = Duration::from_secs(1);
+        let asks = Asks { holder: holder.clone(), slice, home: HOME, life: LIFE };
+        let options = LinkOptions { patience, ..options() };
+        let link = SliceLink::start(&ring::remote(ring::core_id()), Arc::new(asks), options);
+        let volume: Arc<dyn BlockDevice> = Arc::new(link);
+        write(&*volume, 0, 1).await;
+        let home = home(&volume);
+        let host = host(&home).await;
+        faults.inject(Rule::always(Operation::ReadModifyWrite, Fault::HoldAnswer).times(1));
+        let swap = swap(&host, 1, 2);
+        until("it is at the device", || faults.held() == 1).await;
+        let port = holder.fall_silent();
+        // The home has given it up, and says so of what comes anew.
+        let refused = loop {
+            if let Ok(refused) = volume.read(0, BLOCK).into_ready() {
+                break refused;
+            }
+            ring::sleep(Duration::from_millis(10)).await;
+        };
+        assert_eq!(refused.map(drop), Err(BlockError::Unreachable));
         holder.come(port);
         assert_eq!(swap.await, Ok(Compared::Equal));
         assert!(read(&*device, 0).await == block(0, 2));
@@ -181,6 +280,28 @@ fn a_slice_that_was_never_reached_is_told_of_and_comes() {
     });
 }
 
+/// It was waited for, and then its disk hangs: hosts wait no longer for both.
+#[test]
+fn a_request_that_came_before_the_slice_waits_no_longer_than_others() {
+    let holder = Holder::start();
+    let (faults, device) = faulty();
+    let slice = holder.hold(HOME, &device);
+    let port = holder.go();
+    on_core(async move {
+        let patience = Duration::from_secs(3);
+        let begun = ring::now();
+        let link = link(&holder, &slice, LinkOptions { patience, ..options() });
+        faults.inject(Rule::always(Operation::Write, Fault::Hang).times(1));
+        let held = link.write(0, data(&block(0, 2)), WriteFlags::DURABLE);
+        ring::sleep(patience * 2 / 3).await;
+        holder.come(port);
+        assert_eq!(held.await, Err(BlockError::InDoubt));
+        let took = ring::now() - begun;
+        assert!((patience..patience * 4 / 3).contains(&took), "{took:?}");
+        faults.release();
+    });
+}
+
 /// It is not asked for again and again, either: that would end what another one has open.
 #[test]
 fn a_slice_of_another_size_is_not_used() {
@@ -191,6 +312,8 @@ fn a_slice_of_another_size_is_not_used() {
         let geometry = Geometry { blocks: BLOCKS + 1, ..geometry() };
         let link = link(&holder, &slice, LinkOptions { patience, geometry, ..options() });
         assert_eq!(link.read(0, BLOCK).await.map(drop), Err(BlockError::Unreachable));
+        ring::sleep(2 * LOOK).await;
+        assert_eq!(holder.asked(), 1);
         let (_, why) = link.trouble().unwrap();
         let wanted = "the slice has 512 blocks of 4096 bytes, and should have 513 of 4096 bytes";
         assert_eq!(why, wanted);
@@ -217,7 +340,7 @@ fn a_slice_whose_disk_hangs_hurts_no_other() {
             }
             held.await
         };
-        assert_eq!(both.await, Err(BlockError::Unreachable));
+        assert_eq!(both.await, Err(BlockError::InDoubt));
         assert!(ring::now() - begun < Duration::from_secs(10));
         write(&*other, 0, 300).await;
         faults.release();
@@ -250,7 +373,7 @@ fn requests_come_from_other_cores() {
     let device = ram();
     let slice = holder.hold(HOME, &device);
     on_core(async move {
-        let asks = Asks { holder: holder.clone(), slice, home: HOME };
+        let asks = Asks { holder: holder.clone(), slice, home: HOME, life: LIFE };
         let link = SliceLink::start(&ring::remote(ring::core_id()), Arc::new(asks), options());
         let link: Arc<dyn BlockDevice> = Arc::new(link);
         let (done, written) = ring::oneshot();

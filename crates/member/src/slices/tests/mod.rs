@@ -1,7 +1,9 @@
 //! Slices over real sockets: a member that holds them, and homes that reach them.
 
+mod durable;
 mod fencing;
 mod link;
+mod lives;
 mod opening;
 mod proxy;
 mod strangers;
@@ -200,7 +202,11 @@ struct Asks {
     holder: Arc<Holder>,
     slice: SliceId,
     home: MemberId,
+    life: u64,
 }
+
+/// The life of the home in most tests.
+const LIFE: u64 = 7;
 
 impl SliceOpener for Asks {
     fn open(&self) -> BoxFuture<'_, Result<Opening, AskError>> {
@@ -211,7 +217,7 @@ impl SliceOpener for Asks {
             self.holder.asked.fetch_add(1, Ordering::SeqCst);
             let slices = self.holder.portal.lock().unwrap().as_ref().map(|it| it.slices().clone());
             let slices = slices.ok_or("the member is away")?;
-            let opening = slices.open(&self.slice, self.home, 7).await?;
+            let opening = slices.open(&self.slice, self.home, self.life).await?;
             let through = self.holder.proxy.lock().unwrap().as_ref().map(|proxy| proxy.address);
             Ok(Opening { portal: through.unwrap_or(opening.portal), ..opening })
         }
@@ -230,7 +236,17 @@ fn options() -> LinkOptions {
 
 /// A link to a slice of this home, on this core.
 fn link(holder: &Arc<Holder>, slice: &SliceId, options: LinkOptions) -> Rc<SliceLink> {
-    let asks = Asks { holder: holder.clone(), slice: slice.clone(), home: HOME };
+    link_of(holder, slice, options, LIFE)
+}
+
+/// The same of another life of the home.
+fn link_of(
+    holder: &Arc<Holder>,
+    slice: &SliceId,
+    options: LinkOptions,
+    life: u64,
+) -> Rc<SliceLink> {
+    let asks = Asks { holder: holder.clone(), slice: slice.clone(), home: HOME, life };
     Rc::new(SliceLink::start(&ring::remote(ring::core_id()), Arc::new(asks), options))
 }
 

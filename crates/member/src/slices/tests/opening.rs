@@ -1,5 +1,6 @@
 //! Who may open a slice, and whom an opening lets in.
 
+use block::BlockError;
 use ring::wait::both;
 
 use super::*;
@@ -37,7 +38,8 @@ fn only_the_last_opening_lets_somebody_in() {
         assert_eq!(holder.sessions(), 0, "the first one has no session any more");
         assert!(attach(&first).await.is_err(), "its name leads nowhere");
         let written = used.write(0, data(&block(0, 9)), WriteFlags::DURABLE).await;
-        assert_eq!(written, Err(block::BlockError::Unreachable));
+        let failed = [BlockError::Unreachable, BlockError::InDoubt].map(Err);
+        assert!(failed.contains(&written), "{written:?}");
         // The new name does not let the old secrets in.
         let target = second.target.clone();
         assert!(attach(&Opening { target, ..first.clone() }).await.is_err());

@@ -62,7 +62,7 @@ fn two_homes_have_their_slices_each() {
     let (of_home, of_other) = (holder.hold(HOME, &mine), holder.hold(OTHER, &other));
     on_core(async move {
         let start = |slice: &SliceId, home| {
-            let asks = Asks { holder: holder.clone(), slice: slice.clone(), home };
+            let asks = Asks { holder: holder.clone(), slice: slice.clone(), home, life: LIFE };
             SliceLink::start(&ring::remote(ring::core_id()), Arc::new(asks), options())
         };
         let (one, two) = (start(&of_home, HOME), start(&of_other, OTHER));
