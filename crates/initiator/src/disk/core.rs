@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use block::{BlockError, Geometry};
@@ -149,6 +148,13 @@ pub(super) enum Step {
     Fail(Failure),
 }
 
+/// What the router has decided about the op that has one of its numbers.
+#[derive(Debug, Default)]
+struct Steps {
+    op: Option<OpId>,
+    next: Rc<Answer<Step>>,
+}
+
 /// A command on its way to the unit.
 #[derive(Debug, Clone)]
 pub(super) struct Command {
@@ -186,7 +192,7 @@ pub(super) struct Core {
     /// By slot; that of a path that has gone holds it until it is used again.
     paths: RefCell<Vec<(PathId, Rc<PathSlot>)>>,
     pub(super) router: RefCell<Router>,
-    slots: RefCell<Vec<Answer<Step>>>,
+    steps: RefCell<Vec<Steps>>,
     started: Instant,
     /// Rings when the router's next deadline may have come nearer, and at the end.
     timer: Bell,
@@ -235,7 +241,7 @@ impl Core {
             is_sole_writer: options.is_sole_writer,
             paths: RefCell::new(paths),
             router: RefCell::new(router),
-            slots: RefCell::default(),
+            steps: RefCell::default(),
             started: Instant::now(),
             timer: Bell::default(),
             armed: Cell::new(None),
@@ -294,8 +300,8 @@ impl Core {
     /// Ends everything that runs for the disk. Nothing new starts, so the slots can all be failed.
     pub(super) fn close(&self) {
         self.is_closed.set(true);
-        for slot in self.slots.borrow().iter() {
-            slot.set(Step::Fail(Failure::Unreachable));
+        for steps in self.steps.borrow().iter() {
+            steps.next.set(Step::Fail(Failure::Unreachable));
         }
         self.timer.ring();
         self.map_bell.ring();
@@ -394,24 +400,25 @@ impl Core {
     }
 
     fn step(&self, op: OpId, step: Step) {
-        self.with_slot(op, |slot| slot.set(step));
+        self.steps_of(op).set(step);
     }
 
-    /// The slots follow the router's numbers.
-    fn with_slot<T>(&self, op: OpId, what: impl FnOnce(&Answer<Step>) -> T) -> T {
-        let mut slots = self.slots.borrow_mut();
-        if slots.len() <= op.slot {
-            slots.resize_with(op.slot + 1, Answer::default);
+    /// Where an op, which the router knows, takes note of what it decides. They follow the router's numbers, of which one
+    /// that is over for the router is given to another op before the first has taken note of its end.
+    fn steps_of(&self, op: OpId) -> Rc<Answer<Step>> {
+        let mut all = self.steps.borrow_mut();
+        if all.len() <= op.slot {
+            all.resize_with(op.slot + 1, Steps::default);
         }
-        what(&slots[op.slot])
-    }
-
-    async fn next_step(&self, op: OpId) -> Step {
-        std::future::poll_fn(|cx| self.poll_step(op, cx)).await
-    }
-
-    pub(super) fn poll_step(&self, op: OpId, cx: &mut Context<'_>) -> Poll<Step> {
-        self.with_slot(op, |slot| slot.poll_take(cx))
+        let steps = &mut all[op.slot];
+        if steps.op != Some(op) {
+            steps.op = Some(op);
+            match Rc::get_mut(&mut steps.next) {
+                Some(unused) => *unused = Answer::default(),
+                None => steps.next = Rc::default(),
+            }
+        }
+        steps.next.clone()
     }
 
     /// Runs a command to its end, over as many paths and tries as it takes. It must be polled to its
@@ -427,12 +434,13 @@ impl Core {
         };
         let shape = Shape { changes: command.changes.clone(), len_bytes: len, at: command.at };
         let op = self.tell(|router, now| router.submit(shape, now));
+        let steps = self.steps_of(op);
         if command.changes.is_none() {
-            return self.run_read(op, &command).await;
+            return self.run_read(op, &steps, &command).await;
         }
         let mut was_sent = false;
         loop {
-            let path = match self.next_step(op).await {
+            let path = match steps.wait().await {
                 Step::Send(path) => path,
                 Step::Beside(_) => {
                     debug_assert!(false, "a change is never sent beside itself");
