@@ -2,7 +2,7 @@
 //!
 //! [`RamDisk`] and [`NullDisk`] live in memory, [`FileDisk`] on a file or a block device of the
 //! machine. [`ModelDisk`] takes the time of a real drive over any of them, [`VolatileDisk`] loses what was not
-//! flushed when the process is killed. All of them run on the
+//! flushed when the process is killed. [`SpreadDisk`] is one volume over several of them. All of them run on the
 //! cores of `ring`. [`testing`] holds the suite that every device passes, and a device that fails on
 //! order.
 
@@ -16,9 +16,11 @@ mod geometry;
 mod latency;
 mod locks;
 mod model;
+mod mutants;
 mod null;
 mod operation;
 mod ram;
+mod spread;
 pub mod testing;
 mod volatile;
 mod zero;
@@ -34,5 +36,6 @@ pub use model::{DriveClass, ModelDisk, Time as ModelTime};
 pub use null::NullDisk;
 pub use operation::{Compared, Extent, ExtentState, WriteFlags};
 pub use ram::RamDisk;
+pub use spread::{Dealing, SpreadDisk, SpreadError};
 pub use volatile::VolatileDisk;
 pub use zero::zero_range;

@@ -6,7 +6,9 @@ mod faulty;
 mod figures;
 mod tables;
 
-pub use check::{check_device, check_faults, check_null_device, check_read_only};
+pub use check::{
+    check_device, check_durable_faults, check_faults, check_null_device, check_read_only,
+};
 pub use faulty::{Fault, FaultyDisk, Operation, Rule};
 pub use figures::{Figures, Load, Pattern, modelled};
 pub use tables::{figures_markdown, flash_markdown, spinning_markdown};

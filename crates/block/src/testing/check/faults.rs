@@ -26,13 +26,37 @@ const BLOCKS: usize = 16;
 /// Whenever the device does not conform.
 pub async fn check_faults(below: Arc<FaultyDisk>, device: Arc<dyn BlockDevice>, seed: u64) {
     let suite = Suite::new(device, seed, Keeps::Everything).await;
-    let mut faults = Faults { below, suite };
+    check(Faults { below, suite, answers: Answers::Volatile }).await;
+}
+
+/// As [`check_faults`], for a device whose every answer is durable below, whatever was asked for: its flushes have
+/// nothing to do, and need not go there.
+///
+/// # Panics
+/// Whenever the device does not conform.
+pub async fn check_durable_faults(below: Arc<FaultyDisk>, device: Arc<dyn BlockDevice>, seed: u64) {
+    let suite = Suite::new(device, seed, Keeps::Everything).await;
+    check(Faults { below, suite, answers: Answers::Durable }).await;
+}
+
+/// What is below when a change is answered that was not asked to be durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answers {
+    /// Perhaps only what a flush makes durable.
+    Volatile,
+    /// All of it, durably.
+    Durable,
+}
+
+async fn check(mut faults: Faults) {
     stage("durability", faults.durability()).await;
     for work in faults.work() {
         stage(&format!("faults under {work:?}"), faults.errors(work)).await;
         stage(&format!("a hang under {work:?}"), faults.held(work)).await;
     }
-    stage("failing flushes", faults.flushes()).await;
+    if faults.answers == Answers::Volatile {
+        stage("failing flushes", faults.flushes()).await;
+    }
     for (number, work) in faults.work().into_iter().enumerate() {
         stage(&format!("{work:?} dropped in a hang"), faults.dropped(work, number)).await;
     }
@@ -41,6 +65,7 @@ pub async fn check_faults(below: Arc<FaultyDisk>, device: Arc<dyn BlockDevice>, 
 struct Faults {
     below: Arc<FaultyDisk>,
     suite: Suite,
+    answers: Answers,
 }
 
 impl Faults {
@@ -51,7 +76,11 @@ impl Faults {
     /// What asks the device below. One that is not thin knows its extents without asking.
     fn work(&self) -> Vec<Work> {
         let geometry = &self.suite.geometry;
-        let asks = |work: &Work| geometry.thin || *work != Work::Extent;
+        let asks = |work: &Work| match work {
+            Work::Extent => geometry.thin,
+            Work::Flush => self.answers == Answers::Volatile,
+            _ => true,
+        };
         Work::of(geometry).into_iter().filter(asks).collect()
     }
 
@@ -82,6 +111,11 @@ impl Faults {
             }
             let done = work.begin(self.device(), bytes.start, range.len(), false).await;
             assert_eq!(done, Ok(()), "{work:?}");
+            let is_due = self.answers == Answers::Volatile;
+            assert!(
+                is_due || self.below.is_durable(&bytes),
+                "{work:?} is not durable when it is over"
+            );
             assert_eq!(self.device().flush().await, Ok(()), "a flush after {work:?}");
             assert!(self.below.is_durable(&bytes), "{work:?} is not durable after a flush");
             self.suite.keep(&range, &vec![work.new_byte(); range.len()]);

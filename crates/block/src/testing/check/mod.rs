@@ -26,7 +26,7 @@ use ring::{Buf, Data, Region};
 
 use crate::{BlockDevice, ExtentState, Geometry};
 
-pub use faults::check_faults;
+pub use faults::{check_durable_faults, check_faults};
 pub(in crate::testing) use random::Random;
 pub use read_only::check_read_only;
 

@@ -80,6 +80,14 @@ found! {
     a_flush_that_goes_nowhere: finds_under_faults(IgnoresFlush) says "not durable after a flush";
     a_fault_for_ever: finds_under_faults(NeverRecovers) says "a write to a device that is well";
     what_was_there_lost_with_a_fault: finds_under_faults(LosesOld) says "fails with";
+    an_answer_that_is_not_durable: finds_not_durable(Nothing) says "not durable when it is over";
+}
+
+/// No mistake but that of whoever takes it for one that needs no flush.
+fn finds_not_durable(mistake: Mistake) {
+    let below = Arc::new(FaultyDisk::new(ram()));
+    let device = Arc::new(Wrong::new(below.clone(), mistake));
+    on_a_core(check_durable_faults(below, device, 1));
 }
 
 fn finds_read_only(mistake: Mistake) {
