@@ -12,7 +12,8 @@
 //! certificates by which they know each other, and [`cluster`] runs the etcd that they share. [`handover`] has the rules
 //! by which a volume passes from one of them to another, [`sets`] those by which snapshots of several of them are of one
 //! moment or not at all, [`address`] those by which one of them has the address of all,
-//! [`connections`] those by which they let hosts in, and [`ownership`] those by which they will share volumes.
+//! [`connections`] those by which they let hosts in, [`spread`] those of volumes that lie on several of them, and
+//! [`ownership`] those by which they will share volumes.
 //!
 //! This room knows no disk, no PDU and, but for the one that speaks to etcd, no thread: whoever uses it brings the
 //! device and the clock.
@@ -36,5 +37,6 @@ pub mod schedules;
 pub mod secrets;
 pub mod sets;
 pub mod settings;
+pub mod spread;
 pub mod store;
 pub mod words;

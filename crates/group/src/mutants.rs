@@ -84,6 +84,50 @@ pub(crate) enum Mutant {
     OthersUncounted,
     /// Take the number that a member has told for one that is there, although it has gone.
     CountForever,
+    /// Give a slice to each member, also to one with hardly any room.
+    SliceForAll,
+    /// Deal the pages of a spread volume in blocks, and not in turn.
+    DealtInBlocks,
+    /// Ask for slices before it is stored that the volume is being made.
+    AskUnstored,
+    /// Call a spread volume whole when the first of its slices is made.
+    WholeUnmade,
+    /// Let hosts use a spread volume whose slices are being made.
+    ServeMaking,
+    /// Show hosts the size that a spread volume is to have before all of its slices have it.
+    GrowFirst,
+    /// Have slices deleted while hosts use their volume.
+    AskServed,
+    /// Forget a spread volume when the first of its slices has gone.
+    ForgetEarly,
+    /// Take an answer for one to what is asked for now.
+    LateAnswer,
+    /// Give a slice up that its member can delete.
+    ForgetPresent,
+    /// Store something else over a spread volume, or a slice, that is being deleted.
+    GoneComesBack,
+    /// Take what is stored of a spread volume as it comes, also what cannot be.
+    UnsoundRecord,
+    /// Do what anybody asks for about a slice.
+    ObeyAnybody,
+    /// Make the volume of a slice before anything is stored of it.
+    MakeUnrecorded,
+    /// Forget a slice whose volume is on the array.
+    ForgetWithVolume,
+    /// Say of a spread volume that it has gone although what is stored cannot be read.
+    GoneUnread,
+    /// Say of a spread volume that it has gone although the home's own slice of it is there.
+    GoneRecordLost,
+    /// Believe whoever says that a spread volume has gone.
+    GoneOfOthers,
+    /// Delete slices of a home that was removed from the group.
+    GoWithHome,
+    /// Delete slices of a home that does not answer.
+    GoOnSilence,
+    /// Let a member go without a look at the slices that members have.
+    SlicesUnasked,
+    /// Store a spread volume, or a slice, over another one.
+    SpreadTwice,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_GROUP_MUTANT=NAME`. The array has a variable of its own, and ends over a

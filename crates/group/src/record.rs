@@ -16,6 +16,14 @@ pub trait Setting: Serialize + DeserializeOwned {
     /// The version that is written, and the latest that is understood.
     const VERSION: u32 = 1;
 
+    /// Whether it can be, beyond what its types say. What cannot is as good as damaged.
+    ///
+    /// # Errors
+    /// Why not, as a sentence.
+    fn check_sound(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// As it lies in the store.
     fn encode(&self) -> Vec<u8> {
         let written = Written { version: Self::VERSION, value: self };
@@ -34,6 +42,8 @@ pub trait Setting: Serialize + DeserializeOwned {
             return Err(SettingError::Later { what: Self::WHAT, found, known });
         }
         let written: Written<Self> = serde_json::from_slice(bytes).map_err(damaged)?;
+        let unsound = |why: String| damaged(serde::de::Error::custom(why));
+        written.value.check_sound().map_err(unsound)?;
         Ok(written.value)
     }
 }

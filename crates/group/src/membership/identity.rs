@@ -1,4 +1,5 @@
-//! What tells a group, a move of a volume or a set of snapshots from all others of its kind.
+//! What tells a group, a move of a volume, a set of snapshots, a spread volume or a slice of one from all others of its
+//! kind.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
@@ -107,6 +108,23 @@ identity!(
     "the identity of a set of snapshots is {DIGITS} hexadecimal digits in lower case, and '{0}' is not"
 );
 
+identity!(
+    /// What tells a volume that is spread over members from all others, also from another attempt to make it: 128 random
+    /// bits, as 32 hexadecimal digits.
+    SpreadId,
+    /// A text that is no identity of a spread volume.
+    SpreadIdError,
+    "the identity of a spread volume is {DIGITS} hexadecimal digits in lower case, and '{0}' is not"
+);
+
+identity!(
+    /// What tells a slice of a spread volume from all others: 128 random bits, as 32 hexadecimal digits.
+    SliceId,
+    /// A text that is no identity of a slice.
+    SliceIdError,
+    "the identity of a slice is {DIGITS} hexadecimal digits in lower case, and '{0}' is not"
+);
+
 #[cfg(test)]
 mod tests {
     use std::fmt::Debug;
@@ -143,5 +161,7 @@ mod tests {
         is_read_as_it_is_drawn(GroupId::draw, "group");
         is_read_as_it_is_drawn(MoveId::draw, "move");
         is_read_as_it_is_drawn(SetId::draw, "set of snapshots");
+        is_read_as_it_is_drawn(SpreadId::draw, "spread volume");
+        is_read_as_it_is_drawn(SliceId::draw, "slice");
     }
 }

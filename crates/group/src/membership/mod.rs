@@ -51,7 +51,10 @@ pub use connections::is_routine;
 pub use error::MembershipError;
 pub use guard::Guard;
 pub use handing::{HandOver, Holder};
-pub use identity::{GroupId, GroupIdError, MoveId, MoveIdError, SetId, SetIdError};
+pub use identity::{
+    GroupId, GroupIdError, MoveId, MoveIdError, SetId, SetIdError, SliceId, SliceIdError, SpreadId,
+    SpreadIdError,
+};
 pub use names::folded;
 pub use pace::pause_behind;
 pub use placement::{PlacementError, Wanted, place};

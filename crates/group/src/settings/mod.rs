@@ -23,6 +23,7 @@ mod room;
 mod schedules;
 mod sets;
 mod shared;
+mod spread;
 mod state;
 mod steps;
 mod units;
@@ -136,6 +137,16 @@ pub enum SettingsError {
     /// It is stored already that the member takes part in a set of snapshots.
     #[error("this member takes part in this set of snapshots already: take another one")]
     SetThere,
+    /// A spread volume, or a slice, of this number is stored already.
+    #[error(
+        "this member has stored a spread volume, or a slice of one, of this number already: make it anew"
+    )]
+    SpreadThere,
+    /// What is stored of a spread volume, or of a slice, is not what the change was decided on.
+    #[error(
+        "what is stored of the spread volume has changed meanwhile, so that it is not changed now: look at it, and try          again"
+    )]
+    SpreadChanged,
     /// They would take more than they may.
     #[error(
         "there is no room for more settings: they take {} of {}, and this takes {wanted_bytes} bytes more; delete access \

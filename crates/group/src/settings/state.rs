@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::moves::{ADOPTED, ARRIVALS, AdoptedVolumes, Arrivals, DEPARTURES, Departures};
 use super::sets::{SETS, SetIntents};
+use super::spread::{SLICES, SPREADS};
 use super::{Identity, Intent, Intents, SettingsError};
 use crate::access::{AccessList, Entry, Policies, Policy, Record};
 use crate::accounts::{Account, Logins, Token, Written};
@@ -32,6 +33,7 @@ use crate::destinations::Destination;
 use crate::record::{Setting, SettingError};
 use crate::schedules::Schedule;
 use crate::secrets::{Sealed, Secret, SecretError, Vault};
+use crate::spread::{SliceRecords, SpreadRecords};
 use crate::store::{KeyValue, Range, Revision};
 
 /// The key that changes with every change of any setting: who wants to hear of them watches it.
@@ -51,7 +53,7 @@ pub(super) const IDENTITY: &str = "identity";
 const INTENTS: &str = "intents/";
 
 /// How the keys of settings begin. No key begins as two of them do.
-pub(super) const PREFIXES: [&str; 14] = [
+pub(super) const PREFIXES: [&str; 16] = [
     GUARD,
     VOLUMES,
     POLICIES,
@@ -66,6 +68,8 @@ pub(super) const PREFIXES: [&str; 14] = [
     ARRIVALS,
     ADOPTED,
     SETS,
+    SPREADS,
+    SLICES,
 ];
 
 pub(super) fn volume_key(volume: u32) -> String {
@@ -206,6 +210,10 @@ pub struct State {
     pub adopted: AdoptedVolumes,
     /// Sets of snapshots that the member takes part in.
     pub sets: SetIntents,
+    /// Volumes that lie on several members and whose home it is.
+    pub spreads: SpreadRecords,
+    /// Slices that it has of volumes of other homes.
+    pub slices: SliceRecords,
     /// What each key takes with its value, in bytes.
     pub(super) sizes: BTreeMap<Vec<u8>, u64>,
     /// What cannot be read, beside volumes and what they are to become, by its key.
@@ -227,8 +235,11 @@ impl State {
                 }
             } else if let Some(name) = key.strip_prefix(INTENTS) {
                 state.intents.insert(name.to_owned(), Intent::decode(&kv.value));
-            } else if state.take_move(key, kv) || state.take_set(key, kv) {
-                // It is of one volume, of one move, or of one set.
+            } else if state.take_move(key, kv)
+                || state.take_set(key, kv)
+                || state.take_spread(key, kv)
+            {
+                // It is of one volume, of one move, of one set, or of one spread volume.
             } else if let Err(error) = state.take(key, kv) {
                 state.unreadable.insert(key.to_owned(), error);
             }
@@ -254,6 +265,8 @@ impl State {
             && self.arrivals.is_empty()
             && self.adopted.is_empty()
             && self.sets.is_empty()
+            && self.spreads.is_empty()
+            && self.slices.is_empty()
             && self.unreadable.is_empty()
     }
 

@@ -20,6 +20,9 @@ mod room;
 mod saving;
 mod sets;
 mod showing;
+// What drives spread volumes comes next.
+#[allow(dead_code)]
+mod spread;
 mod thread;
 mod units;
 mod withheld;
