@@ -19,7 +19,10 @@ mod session;
 
 pub use address::{AddressError, TargetAddress};
 pub use discovery::{DiscoveryError, discover};
-pub use disk::{AttachError, Disk, DiskOptions, HostWays, LossNote, PathReport, PlanOptions};
+pub use disk::{
+    AttachError, Disk, DiskOptions, HostWays, LossNote, Opened, Opener, PathReport, PlanOptions,
+    REOPEN_PAUSE_MAX, REOPEN_PAUSE_MIN,
+};
 pub use identity::{ClaimError, Hold, Identities, Identity, Leftover};
 pub use iscsi::discovery::{DiscoveredTarget, PortalAddress};
 pub use login::LoginError;

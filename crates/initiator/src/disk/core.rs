@@ -195,6 +195,8 @@ pub(super) struct Core {
     pub(super) map_bell: Bell,
     /// Rings when the plan of sessions should be looked at, and at the end.
     pub(super) plan_bell: Bell,
+    /// Rings when a path works again, or one is lost, and at the end.
+    pub(super) reach_bell: Bell,
     /// What a restart of the target would lose.
     pub(super) cache: WriteBack,
     /// The unit refused WRITE SAME once.
@@ -237,6 +239,7 @@ impl Core {
             is_map_stale: Cell::new(true),
             map_bell: Bell::default(),
             plan_bell: Bell::default(),
+            reach_bell: Bell::default(),
             lacks_write_same: Cell::new(false),
         });
         ring::spawn(watch_time(core.clone()));
@@ -293,6 +296,7 @@ impl Core {
         self.timer.ring();
         self.map_bell.ring();
         self.plan_bell.ring();
+        self.reach_bell.ring();
         for (_, slot) in self.all_paths() {
             drop(slot.session.take());
             slot.bell.ring();

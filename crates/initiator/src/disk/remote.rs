@@ -34,7 +34,7 @@ impl Home {
     }
 
     /// The disk itself, on its core only.
-    fn here(&self) -> Option<Rc<Core>> {
+    pub(super) fn here(&self) -> Option<Rc<Core>> {
         if thread::current().id() == self.0.thread { find(self.0.key) } else { None }
     }
 

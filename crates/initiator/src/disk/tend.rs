@@ -47,6 +47,7 @@ pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
             note(&slot, session.last_trouble());
             core.tell(|router, _| router.lost(path));
             core.plan_bell.ring();
+            core.reach_bell.ring();
             change(&slot, &session, seen, None).await;
             continue;
         }
@@ -77,6 +78,7 @@ pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
                 slot.is_another_disk.set(is_another);
                 note(&slot, error.to_string());
                 core.tell(|router, _| router.lost(path));
+                core.reach_bell.ring();
                 Some(RETRY_PAUSE)
             }
         };
@@ -282,6 +284,7 @@ fn admit(core: &Rc<Core>, path: PathId, slot: &PathSlot, reach: Reach) {
         router.returned(path, now);
     });
     core.wake_silent();
+    core.reach_bell.ring();
     tracing::info!("path {} to {} works", path.slot(), slot.address);
 }
 
