@@ -312,6 +312,14 @@ GroupAsMember  --group      pki::tests::what_proves_the_group_at_its_address
 AnswerByOwn    --member     membership::tests::address::who_manages_the_group
 AnswerAfter    --member     membership::tests::address::who_manages_the_group
 AnswerLeaving  --member     membership::tests::address::who_leaves_the_group
+OpenEarly      --member     slices::tests::fencing::an_opening_waits
+OpenEarly      --member     slices::tests::fencing::a_repeated_write
+KeepOpening    --member     slices::tests::opening::only_the_last_opening
+OldSecrets     --member     slices::tests::opening::only_the_last_opening
+AnyHome        --member     slices::tests::opening::a_slice_is_opened_for_its_home
+WithdrawEarly  --member     slices::tests::fencing::a_slice_is_withdrawn
+AnyShape       --member     slices::tests::link::a_slice_of_another_size
+WaitAgain      --member     slices::tests::link::a_slice_that_is_away
 GroupByClock   --group      pki::tests::what_proves_the_group_is_believed
 StayAtGroup    --api        server::at_group::tests::who_talks_to_a_member_at_the_address
 AnswerAsOwn    --api        server::at_group::tests::a_member_that_listens_everywhere

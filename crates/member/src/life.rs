@@ -28,6 +28,7 @@ use crate::running::{
 use crate::schedules::{self, Runner};
 use crate::serving::Serving;
 use crate::settings::{ArrayUnits, Hosts, MemberSettings, Published, Unlisted};
+use crate::spread_request::SliceOpeners;
 
 /// What a member is opened with.
 #[derive(Debug)]
@@ -241,6 +242,15 @@ impl Remote {
     #[must_use]
     pub fn logins(&self) -> Option<Arc<Logins>> {
         self.logins.now()
+    }
+
+    /// Has the member reach slices that other members have by these. Until they are given the slices wait.
+    pub fn open_slices_by(&self, openers: Arc<dyn SliceOpeners>) {
+        self.core.run(move || {
+            if let Some(member) = HERE.with_borrow(Clone::clone) {
+                member.open_slices_by(openers);
+            }
+        });
     }
 
     /// Has a request carried out. It runs to its end whoever still waits for it; `done` is told of that on

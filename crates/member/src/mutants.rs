@@ -108,6 +108,20 @@ pub(crate) enum Mutant {
     AnswerLeaving,
     /// Leave registrations of a volume that has moved with the portal group of the member that it was on.
     KeepOldPort,
+    /// Answer an opening of a slice before what was sent through the one before is over.
+    OpenEarly,
+    /// Let in whoever has the secrets of an earlier opening of a slice.
+    KeepOpening,
+    /// Give each opening of a slice the same name and the same secrets.
+    OldSecrets,
+    /// Open a slice for any member.
+    AnyHome,
+    /// Say that a slice is withdrawn while requests are under way.
+    WithdrawEarly,
+    /// Use a slice that has another size than it should have.
+    AnyShape,
+    /// Have each request wait for a slice that is known to be out of reach.
+    WaitAgain,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MEMBER_MUTANT=NAME`. The array below has a variable of its own, and ends over

@@ -25,6 +25,8 @@ mod schedules;
 mod set_error;
 mod sets;
 mod snapshots;
+mod spread;
+mod spread_error;
 mod volumes;
 pub(crate) mod watch;
 
@@ -54,6 +56,8 @@ use moving::Moving;
 use places::Places;
 pub use set_error::SetError;
 use sets::Sets;
+use spread::Spreads;
+pub use spread_error::SpreadRefusal;
 
 /// How long the end waits for a run of a schedule.
 const RUN_GRACE: Duration = Duration::from_secs(5);
@@ -92,6 +96,8 @@ pub struct Member {
     moving: Moving,
     /// Snapshots of one moment that are taken with other members.
     sets: Sets,
+    /// Volumes that lie on several members.
+    spreads: Spreads,
     events: EventLog,
     /// The array as it was when its changes were told last; `None` before the first look.
     looked: RefCell<Option<Look>>,
@@ -150,6 +156,7 @@ impl Member {
             membership,
             moving: Moving::default(),
             sets: Sets::default(),
+            spreads: Spreads::default(),
             events,
             looked,
         }
@@ -186,6 +193,7 @@ impl Member {
             Request::Configuration(request) => self.configuration(request).await,
             Request::Move(request) => self.moves(request).await,
             Request::Set(request) => self.snapshot_set(request).await,
+            Request::Spread(request) => self.spread(request).await,
             Request::Connections => Ok(Answer::Connections(self.serving.connections().await)),
             Request::Figures => {
                 let figures = self.serving.figures(self.disk_figures()).await;
