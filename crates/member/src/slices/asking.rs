@@ -47,7 +47,6 @@ impl Opener for Asking {
 
     fn heard(&self, works: bool) {
         let was_down = self.reach.down_for();
-        eprintln!("heard {works} {:?}", std::time::Instant::now());
         self.reach.set(works);
         match (works, was_down) {
             (true, Some(time)) => tracing::info!("{} works, after {time:?}", self.name),
@@ -57,7 +56,6 @@ impl Opener for Asking {
     }
 
     fn failed(&self, why: &dyn fmt::Display) {
-        eprintln!("failed {why}");
         if self.reach.note(why.to_string()) {
             tracing::warn!("{} cannot be opened: {why}", self.name);
         }

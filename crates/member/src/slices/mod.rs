@@ -24,7 +24,7 @@ mod table;
 mod tests;
 
 pub use asking::{AskError, SliceOpener};
-pub use group::membership::{SliceId, SliceIdError};
+pub use id::{SliceId, SliceIdError};
 pub use link::{LinkOptions, PATIENCE, SliceLink};
 pub use opening::{OpenError, Opening, WithdrawError};
 pub use portal::{FENCE_LIMIT, PortalOptions, SlicePortal};

@@ -141,8 +141,16 @@ impl Holder {
         *self.portal.lock().unwrap() = Some(portal);
     }
 
-    /// Ends as by a crash. Returns the port that it had.
+    /// Ends, with all sessions. Returns the port that it had.
     fn go(&self) -> u16 {
+        let portal = self.portal.lock().unwrap().take().expect("it is there");
+        let port = portal.address().port();
+        portal.shutdown().expect("it ends in order");
+        port
+    }
+
+    /// Ends without a word, as where the power goes: its connections are there, and nobody answers.
+    fn fall_silent(&self) -> u16 {
         let portal = self.portal.lock().unwrap().take().expect("it is there");
         portal.address().port()
     }
