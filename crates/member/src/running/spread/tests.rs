@@ -183,6 +183,7 @@ impl Lab {
             spec: VolumeSpec { size_bytes: PAGES * PAGE, block_bytes: 512, ..volume(name) },
             pattern: Pattern::try_from(places).expect("a pattern"),
             seats: self.members.iter().map(seat).collect(),
+            online: true,
         }
     }
 

@@ -139,6 +139,99 @@ fn a_member_with_slices_stays_in_its_group_unless_somebody_says_otherwise() {
     lab.end();
 }
 
+/// Numbers of members say nothing outside of it.
+#[test]
+fn a_home_that_is_in_its_group_no_more_serves_nothing_of_it() {
+    let lab = Lab::new(2, 192);
+    let plan = lab.make("vm");
+    write(lab.home(), &plan.id, 0..PAGES, 1);
+    let (member, despite_spreads) = (NAMES[0].to_owned(), true);
+    let remove = GroupRequest::Remove { member, despite_moves: true, despite_spreads };
+    lab.rig(1).ask(Request::Group(remove)).expect("it may be lost");
+    wait_until("it has left", || {
+        lab.home().with(async |member| member.serving().spread().who().is_none())
+    });
+    wait_until("it is not served", || targets(lab.home()).is_empty());
+    assert_eq!(listed(lab.home()), []);
+    assert!(!spreads(lab.home())[0].is_of);
+    assert!(has_slice(lab.home(), &plan.id), "it is kept for an operator");
+    let unserved = plan.id.clone();
+    lab.home().with(async move |member| {
+        assert!(member.serving().spread().device(&unserved).is_err());
+    });
+    assert_eq!(lab.says(&plan, 1), HomeSays::OtherGroup);
+    lab.hear(&plan, 1, Some((lab.members[0], HomeSays::OtherGroup)));
+    wait_until("it has heard", || matches!(fate(lab.rig(1)), SliceFate::LeftOver(_)));
+    assert!(has_slice(lab.rig(1), &plan.id), "an operator decides");
+    discard(lab.rig(1), &plan.seats[1].slice).expect("it is left over");
+    assert!(!has_slice(lab.rig(1), &plan.id));
+    // What is left of it at its home goes when somebody says so.
+    delete(lab.home(), "vm").expect("nobody uses it");
+    assert_eq!(lab.drive(&plan.id), Ok(SpreadStep::Rest), "nobody is asked");
+    assert!(!has_slice(lab.home(), &plan.id));
+    let forget = SpreadRequest::ForgetSeat { id: plan.id.clone(), slice: 1 };
+    spread(lab.home(), forget).expect("it is nobody of its group");
+    assert_eq!(lab.drive(&plan.id), Ok(SpreadStep::Forgotten));
+    lab.end();
+}
+
+/// As after settings that were given up.
+#[test]
+fn a_slice_of_which_nothing_is_stored_is_for_nobody_until_it_is_purged() {
+    let lab = Lab::new(2, 194);
+    let (kept, lost) = (lab.make("kept"), lab.plan("lost"));
+    let name = hidden_name(&lost.id);
+    lab.rig(1).with(async move |member| {
+        let spec = VolumeSpec { name, ..volume("x") };
+        member.array().create_volume(spec).await.expect("a volume");
+        member.settle().await;
+    });
+    assert_eq!((listed(lab.rig(1)), targets(lab.rig(1))), (Vec::new(), Vec::new()));
+    let slice = lost.seats[1].slice.clone();
+    refused(lab.rig(1), SpreadRequest::Open { from: lab.members[0], slice, life: 1 });
+    let why = refused(lab.rig(1), lab.letter(lab.order(&lost, 1, Order::Go)));
+    assert!(why.contains("nothing is stored of it here"), "{why}");
+    let purge = |at: usize, plan: &SpreadPlan| {
+        volume_of(lab.rig(at), VolumeRequest::Purge { name: hidden_name(&plan.id) })
+    };
+    for at in [0, 1] {
+        let why = purge(at, &kept).expect_err("it is one that is known").to_string();
+        assert!(why.contains("keeps for itself"), "{why}");
+    }
+    purge(1, &lost).expect("nobody needs it");
+    assert!(!has_slice(lab.rig(1), &lost.id) && has_slice(lab.rig(1), &kept.id));
+    spread(lab.rig(1), lab.letter(lab.order(&lost, 1, Order::Go))).expect("it has gone");
+    write(lab.home(), &kept.id, 0..PAGES, 1);
+    check(lab.home(), &kept.id, 0..PAGES, 1);
+    lab.end();
+}
+
+/// Both would be one target to hosts, and each a volume of its own.
+#[test]
+fn a_name_is_one_volume_in_the_group() {
+    let lab = Lab::new(2, 196);
+    let create =
+        |at: usize, name: &str| volume_of(lab.rig(at), VolumeRequest::Create(volume(name)));
+    create(1, "db").expect("nobody has it");
+    let plan = SpreadPlan {
+        spec: VolumeSpec { name: "DB".to_owned(), ..lab.plan("x").spec },
+        ..lab.plan("x")
+    };
+    let why = refused(lab.home(), SpreadRequest::Make { plan: Box::new(plan) });
+    assert!(why.contains("'left'"), "{why}");
+    let plan = SpreadPlan { online: false, ..lab.plan("vm") };
+    let make = || SpreadRequest::Make { plan: Box::new(plan.clone()) };
+    spread(lab.home(), make()).expect("it begins");
+    spread(lab.home(), make()).expect("it has begun");
+    assert!(create(1, "vm").is_err() && create(0, "Vm").is_err());
+    assert_eq!(lab.drive(&plan.id), Ok(SpreadStep::Rest));
+    assert!(targets(lab.home()).is_empty(), "it is offline, as was asked for");
+    assert!(create(1, "vm").is_err());
+    set_online(lab.home(), "vm", true);
+    assert_eq!(targets(lab.home()).len(), 1);
+    lab.end();
+}
+
 #[test]
 fn the_last_member_does_not_end_a_group_that_its_volumes_are_of() {
     let lab = Lab::new(1, 188);
