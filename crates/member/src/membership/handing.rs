@@ -70,6 +70,14 @@ impl InGroup {
         self.roll_here(&*self.joined()?)
     }
 
+    /// The group as its store says that it is now.
+    ///
+    /// # Errors
+    /// As [`holder_of`](Self::holder_of).
+    pub(crate) async fn roll_read(&self) -> Result<Roll, GroupError> {
+        self.ask_store(async |joined| joined.read_roll().await).await
+    }
+
     /// Who has the name of a volume, as the store says now.
     ///
     /// # Errors

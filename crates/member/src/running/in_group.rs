@@ -68,7 +68,7 @@ struct Looked {
 
 impl Member {
     pub(super) async fn group(&self, request: GroupRequest) -> Result<Answer, RequestError> {
-        self.check_no_slices(&request)?;
+        self.check_no_slices(&request).await?;
         Ok(self.membership.answer(request).await?)
     }
 

@@ -12,19 +12,18 @@ use crate::mutants::{self, Mutant};
 
 impl Member {
     /// Refuses to have a member go whose slices are needed. What others have is known as they have told it.
-    pub(in crate::running) fn check_no_slices(
+    pub(in crate::running) async fn check_no_slices(
         &self,
         request: &GroupRequest,
     ) -> Result<(), RequestError> {
         let Some((group, me)) = self.serving.spread().who() else { return Ok(()) };
-        let roll = self.membership.roll_now().ok();
         let found = match request {
             GroupRequest::Delete => Some((me, self.settings.in_the_way(me, &group))),
             GroupRequest::Remove { member, despite_spreads: false, .. } => {
-                let member = roll.as_ref().and_then(|roll| roll.find(member)).map(|it| it.0);
-                member.map(|member| {
+                let roll = self.membership.roll_read().await?;
+                roll.find(member).map(|(member, _)| {
                     let own = self.settings.in_the_way(member, &group);
-                    (member, own.and(listed(roll.as_ref(), member)))
+                    (member, own.and(listed(&roll, member)))
                 })
             }
             _ => None,
@@ -60,10 +59,9 @@ impl Member {
 }
 
 /// What all members have told of spread volumes of a member.
-fn listed(roll: Option<&Roll>, member: MemberId) -> InTheWay {
+fn listed(roll: &Roll, member: MemberId) -> InTheWay {
     let mut found = InTheWay::default();
-    let inventories = roll.into_iter().flat_map(|roll| roll.inventories.values());
-    for spread in inventories.flat_map(|inventory| &inventory.spreads) {
+    for spread in roll.inventories.values().flat_map(|inventory| &inventory.spreads) {
         if spread.home == member {
             found.home_of.insert(spread.volume.clone());
         } else if spread.members.contains(&member) {
