@@ -294,6 +294,9 @@ WholeEarly     --group      sets::tests::a_set_is_whole_when_all
 TakeEarly      --group      sets::tests::nobody_takes_before_all_hold
 TakeEarly      --api        server::carry::tests::sets::nobody_takes_before_all_hold
 KeepHolds      --api        server::carry::tests::sets::a_refusal_lets_hosts_go_on
+SilenceIsDone  --api        server::carry::tests::spread::a_member_that_cannot_say
+SilenceIsGone  --api        server::carry::tests::spread::a_home_that_says_nothing
+ObeyAnyMember  --api        server::carry::tests::spread::an_order_is_of_the_member
 SettleFirst    --group      sets::tests::all_keep_their_snapshots_or_none
 ForgetCoordinator --group   sets::tests::all_keep_their_snapshots_or_none
 KeepMarks      --group      membership::tests::handing::a_volume_that_is_made_anew

@@ -11,6 +11,7 @@ mod moves;
 mod paths;
 mod printed;
 mod reservations;
+mod slices;
 mod trust;
 mod way;
 

@@ -4,6 +4,7 @@ mod between;
 mod failing;
 mod moves;
 mod sets;
+mod spread;
 mod strangers;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
