@@ -46,6 +46,7 @@ mod set_request;
 mod settings;
 pub mod slices;
 pub mod spec;
+mod spread;
 mod spread_request;
 mod stopped;
 #[cfg(test)]

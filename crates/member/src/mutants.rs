@@ -118,10 +118,30 @@ pub(crate) enum Mutant {
     AnyHome,
     /// Say that a slice is withdrawn while requests are under way.
     WithdrawEarly,
-    /// Use a slice that has another size than it should have.
+    /// Use a slice that is smaller than it should be.
     AnyShape,
     /// Have each request wait for a slice that is known to be out of reach.
     WaitAgain,
+    /// Serve a volume that lies on several members although another member is its home.
+    ServeForeign,
+    /// Serve a volume that lies on several members before all its slices are there, or while it goes.
+    SeeMaking,
+    /// Show and serve a slice as if it were a volume.
+    SliceAsVolume,
+    /// Have the home's own slice in the place of each other one.
+    OwnForAll,
+    /// Have slices go while hosts use the volume.
+    GoWhileServed,
+    /// Delete a slice by whoever's word that is not left over.
+    DiscardNeeded,
+    /// Delete the volume of a slice while its home has it open.
+    DeleteOpen,
+    /// Do with a volume that lies on several members what only others can.
+    ChangeSpread,
+    /// Remove a member whatever it has of volumes that lie on several members.
+    RemoveWithSlices,
+    /// Say that there is no such volume although the own slice of it is there.
+    SayGoneWithSlice,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MEMBER_MUTANT=NAME`. The array below has a variable of its own, and ends over

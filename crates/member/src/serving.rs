@@ -10,6 +10,8 @@ use std::time::Duration;
 use array::Array;
 use array::api::{Cache, SnapshotAccess, SnapshotInfo, VolumeInfo, VolumeState};
 use group::access::Object;
+use group::membership::{GroupId, SpreadId};
+use group::ownership::MemberId;
 use group::words::counted;
 use ring::wait::{Bell, OneshotReceiver, both};
 use target::{
@@ -21,6 +23,7 @@ use crate::mutants::{self, Mutant};
 use crate::names::Names;
 use crate::reply::{Connection, DiskFigures, Figures, VolumeFigures};
 use crate::settings::{MemberSettings, hidden};
+use crate::spread::{self, DiskError, Spread};
 
 /// How long hosts have to log out once they are told that their target goes.
 pub const GRACE: Duration = Duration::from_secs(5);
@@ -43,6 +46,8 @@ enum Source {
     Volume {
         write_cache: bool,
     },
+    /// A volume that lies on several members.
+    Spread(SpreadId),
     /// A snapshot of this name, to be read.
     Snapshot(String),
     /// What is written over a snapshot of this name.
@@ -55,7 +60,7 @@ enum Source {
 impl Wanted {
     fn object(&self) -> Object {
         match self.source {
-            Source::Volume { .. } => Object::Volume,
+            Source::Volume { .. } | Source::Spread(_) => Object::Volume,
             Source::Snapshot(_) | Source::View { .. } => Object::Snapshot,
         }
     }
@@ -64,7 +69,7 @@ impl Wanted {
     fn name(&self) -> String {
         let volume = &self.volume_name;
         match &self.source {
-            Source::Volume { .. } => volume.clone(),
+            Source::Volume { .. } | Source::Spread(_) => volume.clone(),
             Source::Snapshot(snapshot) | Source::View { snapshot, .. } => {
                 format!("{volume}@{snapshot}")
             }
@@ -97,12 +102,16 @@ pub(crate) struct Serving {
     /// Nothing was heard yet of what other members have, in a group.
     awaits_group: Cell<bool>,
     settings: Rc<MemberSettings>,
+    /// The volumes that lie on several members.
+    spread: Rc<Spread>,
     /// By target.
     served: Mutex<BTreeMap<String, Served>>,
     /// Why targets that should be served are not.
     refused: RefCell<BTreeMap<String, String>>,
     /// One of them is not because a disk still works for its last hosts.
     is_waiting: Cell<bool>,
+    /// Who the member was when that was done last: what lies on several members goes by it.
+    settled_as: RefCell<Option<(GroupId, MemberId)>>,
     /// How often targets that are served were given other rules.
     rules_given: Cell<u64>,
     /// How often [`settle`](Self::settle) has come to its end.
@@ -118,7 +127,7 @@ impl Serving {
         array: Array,
         targets: Targets,
         names: Names,
-        settings: Rc<MemberSettings>,
+        (settings, spread): (Rc<MemberSettings>, Rc<Spread>),
         events: EventLog,
     ) -> Serving {
         Serving {
@@ -129,9 +138,11 @@ impl Serving {
             elsewhere: RefCell::default(),
             awaits_group: Cell::default(),
             settings,
+            spread,
             served: Mutex::default(),
             refused: RefCell::default(),
             is_waiting: Cell::new(false),
+            settled_as: RefCell::default(),
             rules_given: Cell::new(0),
             settles: Cell::new(0),
             settled: Bell::default(),
@@ -157,9 +168,10 @@ impl Serving {
 
     /// The same, by the name of the volume; of one that is not there, as it would be if it were made.
     pub(crate) fn iqn_of(&self, name: &str) -> String {
-        match self.array.volume(name) {
-            Ok(volume) => self.iqn_of_volume(&volume),
-            Err(_) => self.names().new_volume(name),
+        let volume = self.array.volume(name).ok().or_else(|| self.spread.volume(name));
+        match volume {
+            Some(volume) => self.iqn_of_volume(&volume),
+            None => self.names().new_volume(name),
         }
     }
 
@@ -260,17 +272,36 @@ impl Serving {
     /// All volumes of the member that are its own: not the one that the settings lie on, nor what has not yet come, nor
     /// what another member has by now.
     pub(crate) fn volumes(&self) -> Vec<VolumeInfo> {
-        let is_seen = |volume: &VolumeInfo| {
-            !self.settings.reserves(&volume.name) && !self.settings.has_left(volume.id)
-        };
-        self.array.volumes().into_iter().filter(is_seen).collect()
+        let seen = self.array.volumes().into_iter().filter_map(|it| self.spread.as_seen(it));
+        seen.filter(|volume| self.is_own(volume)).collect()
     }
 
-    /// Those that may be targets. What has the name of the settings is none, whoever made it.
-    fn servable(&self) -> impl Iterator<Item = VolumeInfo> {
+    /// One of them, by its name.
+    pub(crate) fn volume(&self, name: &str) -> Option<VolumeInfo> {
+        let volume = self.array.volume(name).ok().or_else(|| self.spread.volume(name));
+        volume.filter(|volume| self.is_own(volume))
+    }
+
+    fn is_own(&self, volume: &VolumeInfo) -> bool {
+        !self.settings.reserves(&volume.name) && !self.settings.has_left(volume.id)
+    }
+
+    /// The volumes that lie on several members.
+    pub(crate) fn spread(&self) -> &Rc<Spread> {
+        &self.spread
+    }
+
+    /// Those that may be targets, with what they are where they lie on several members. What has the name of the settings
+    /// is none, whoever made it.
+    fn servable(&self) -> impl Iterator<Item = (VolumeInfo, Option<SpreadId>)> {
         let is_hidden =
             |volume: &VolumeInfo| hidden::is(volume) || hidden::is_hidden_name(&volume.name);
-        self.array.volumes().into_iter().filter(move |volume| !is_hidden(volume))
+        let all = self.array.volumes().into_iter();
+        let seen = all.filter_map(|volume| {
+            let id = spread::id_of(&volume.name);
+            Some((self.spread.as_seen(volume)?, id))
+        });
+        seen.filter(move |(volume, _)| !is_hidden(volume))
     }
 
     /// Gives the targets that changes of settings concern the rules that hold now, and ends the sessions that
@@ -391,9 +422,15 @@ impl Serving {
         self.is_waiting.get()
     }
 
+    /// Whether the member is another one than when that was done last, or in another group.
+    pub(crate) fn is_of_another_member(&self) -> bool {
+        *self.settled_as.borrow() != self.spread.who()
+    }
+
     /// Serves what should be served and ends what should not. To be called after every change; a
     /// failure concerns one target and is told by the log.
     pub(crate) async fn settle(&self) {
+        self.settled_as.replace(self.spread.who());
         let wanted = self.wanted();
         let serials: BTreeMap<&String, &String> =
             wanted.iter().map(|wanted| (&wanted.iqn, &wanted.serial)).collect();
@@ -426,7 +463,16 @@ impl Serving {
             if self.served().contains_key(&wanted.iqn) {
                 continue;
             }
-            let Some(unit) = self.unit(&wanted) else { continue };
+            let unit = match self.unit(&wanted) {
+                Ok(Some(unit)) => unit,
+                Ok(None) => continue,
+                Err(error) => {
+                    let text = format!("{} cannot be served: {error}", wanted.name());
+                    self.tell(Kind::VolumeNotServed, &wanted.iqn, text);
+                    self.refused.borrow_mut().insert(wanted.iqn, error.to_string());
+                    continue;
+                }
+            };
             let access = self.settings.access(wanted.volume, wanted.object());
             let (name, alias) = (wanted.name(), Some(wanted.name()));
             let object = wanted.object();
@@ -447,6 +493,7 @@ impl Serving {
             self.refused.borrow_mut().insert(iqn, error.to_string());
         }
         self.close_to_hosts(&known).await;
+        self.spread.let_go();
         // How names begin is one of the settings. Those that are there have their names by now.
         self.say_whether_incomplete();
         self.tell_settled();
@@ -486,7 +533,7 @@ impl Serving {
     fn known(&self) -> Known {
         let (mut known, names) = (BTreeMap::new(), self.names());
         let mut snapshots = self.array.all_snapshots();
-        for volume in self.servable() {
+        for (volume, _) in self.servable() {
             let leaves = self.settings.departure(volume.id).is_some();
             if volume.state != VolumeState::Deleted && (!leaves || serves_leaving()) {
                 for snapshot in online_of(&mut snapshots, &volume) {
@@ -508,13 +555,13 @@ impl Serving {
     fn wanted(&self) -> Vec<Wanted> {
         let mut wanted = Vec::new();
         let mut snapshots = self.array.all_snapshots();
-        for volume in self.servable() {
+        for (volume, id) in self.servable() {
             let is_withheld = self.settings.withheld(volume.id).is_some() && !serves_leaving();
             if volume.state == VolumeState::Deleted || is_withheld {
                 continue;
             }
             if matches!(volume.state, VolumeState::Online | VolumeState::Degraded) {
-                wanted.push(self.volume_target(&volume));
+                wanted.push(self.volume_target(&volume, id));
             }
             if volume.state != VolumeState::Lost {
                 let online = online_of(&mut snapshots, &volume);
@@ -524,13 +571,16 @@ impl Serving {
         wanted
     }
 
-    fn volume_target(&self, volume: &VolumeInfo) -> Wanted {
+    fn volume_target(&self, volume: &VolumeInfo, id: Option<SpreadId>) -> Wanted {
         Wanted {
             iqn: self.iqn_of_volume(volume),
             serial: self.names().volume_serial(volume),
             volume: volume.id,
             volume_name: volume.name.clone(),
-            source: Source::Volume { write_cache: volume.cache == Cache::Volatile },
+            source: match id {
+                Some(id) => Source::Spread(id),
+                None => Source::Volume { write_cache: volume.cache == Cache::Volatile },
+            },
         }
     }
 
@@ -549,24 +599,30 @@ impl Serving {
     }
 
     /// The disk of a target; `None` of what was deleted meanwhile.
-    fn unit(&self, wanted: &Wanted) -> Option<UnitSpec> {
+    ///
+    /// # Errors
+    /// The slices of a volume make no disk.
+    fn unit(&self, wanted: &Wanted) -> Result<Option<UnitSpec>, DiskError> {
         let (array, volume) = (&self.array, &wanted.volume_name);
         let (device, write_cache, read_only) = match &wanted.source {
-            Source::Volume { write_cache } => (array.device(volume), *write_cache, false),
-            Source::Snapshot(snapshot) => (array.snapshot_device(volume, snapshot), false, true),
+            Source::Volume { write_cache } => (array.device(volume).ok(), *write_cache, false),
+            Source::Spread(id) => (Some(self.spread.device(id)?), false, false),
+            Source::Snapshot(snapshot) => {
+                (array.snapshot_device(volume, snapshot).ok(), false, true)
+            }
             Source::View { snapshot, write_cache } => {
-                (array.snapshot_view_device(volume, snapshot), *write_cache, false)
+                (array.snapshot_view_device(volume, snapshot).ok(), *write_cache, false)
             }
         };
-        let (device, serial) = (device.ok()?, wanted.serial.clone());
-        Some(UnitSpec {
+        let (serial, name) = (wanted.serial.clone(), wanted.name());
+        Ok(device.map(|device| UnitSpec {
             device,
             serial,
             write_cache,
             read_only,
             referrals: None,
-            name: wanted.name(),
-        })
+            name,
+        }))
     }
 }
 

@@ -11,8 +11,8 @@ use super::{MemberRecord, MembershipError};
 pub const PORTS: u16 = 4;
 
 /// How far behind the first of them is the port at which a member serves slices of volumes of others
-/// (docs/decisions/0052). It is not one of [`PORTS`] yet: no member listens there, and those of one server may be as near to
-/// each other as before.
+/// (docs/decisions/0052). It is not one of [`PORTS`]: a member listens there once it has a slice, and those of one server may
+/// be as near to each other as before where they have none.
 pub const SLICES_BEHIND: u16 = 4;
 
 /// The last port that has the others behind it.

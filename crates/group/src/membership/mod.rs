@@ -59,7 +59,8 @@ pub use names::folded;
 pub use pace::pause_behind;
 pub use placement::{PlacementError, Wanted, place};
 pub use record::{
-    About, Inventory, JoinToken, ListedMove, ListedVolume, MemberRecord, NamesUsed, Pool, Shown,
+    About, Inventory, JoinToken, ListedMove, ListedSpread, ListedVolume, MemberRecord, NamesUsed,
+    Pool, Shown,
 };
 pub use roll::Roll;
 pub use sets::{SetRecord, Verdict};

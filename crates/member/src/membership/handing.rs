@@ -3,9 +3,10 @@
 //! What is asked here has a time limit. Behind it the outcome is not known: whoever asked reads the claim, or writes it
 //! anew, before he relies on anything.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use group::membership::{GroupId, HandOver, Holder, MembershipError, MoveId, Roll};
+use group::membership::{GroupId, HandOver, Holder, MembershipError, MoveId, Roll, SLICES_BEHIND};
 use group::ownership::MemberId;
 
 use super::joined::Joined;
@@ -34,6 +35,19 @@ impl InGroup {
             Standing::In(joined) if joined.is_leaving() => Err(GroupError::Leaving),
             Standing::In(joined) => Ok(Some(joined.file().group.clone())),
         }
+    }
+
+    /// Who this member is in which group, also while it stops; `None` where it is in none, or leaves it.
+    pub(crate) fn who(&self) -> Option<(GroupId, MemberId)> {
+        let joined = self.in_one().filter(|joined| !joined.is_leaving())?;
+        let file = joined.file();
+        Some((file.group.clone(), file.member))
+    }
+
+    /// Where this member serves slices to others, if it is in a group.
+    pub(crate) fn slices_address(&self) -> Option<SocketAddr> {
+        let door = self.in_one()?.file().door();
+        Some(SocketAddr::new(door.ip(), door.port().checked_add(SLICES_BEHIND)?))
     }
 
     /// Whether this is a member, as the store says now.

@@ -177,6 +177,7 @@ impl Member {
         }
         self.check_here(&request)?;
         self.check_unmoved(&request)?;
+        self.check_spread(&request)?;
         let answered = match request {
             Request::Volume(request) => self.volume(request).await,
             Request::Snapshot(request) => self.snapshot(request).await,
@@ -225,6 +226,8 @@ impl Member {
     /// What the array did not bring to its disks.
     pub(crate) async fn close(&self) -> Result<(), array::ArrayError> {
         self.membership.end().await;
+        // Their homes are not to wait for what does not come.
+        self.end_slices().await;
         // A run of a schedule ends before: what it has taken is stored. One that waits for disks is not waited
         // for; the next start finds what it took.
         let at_rest =
@@ -304,7 +307,9 @@ impl Member {
 
     /// [`settle`](Self::settle) is to be called, although no operator has changed anything.
     pub(crate) fn is_unsettled(&self) -> bool {
-        self.serving.is_waiting() || self.settings.is_unsettled()
+        self.serving.is_waiting()
+            || self.settings.is_unsettled()
+            || self.serving.is_of_another_member()
     }
 }
 

@@ -127,7 +127,8 @@ impl Member {
                     let info = self.find(&name)?;
                     self.serving.withdraw(&self.serving.iqn_of_volume(&info)).await?;
                 }
-                array.set_volume_online(&name, online).await?;
+                let on_array = self.serving.spread().on_array(&name);
+                array.set_volume_online(&on_array, online).await?;
                 Some(name)
             }
             VolumeRequest::Delete { name } => {
@@ -207,10 +208,7 @@ impl Member {
     /// A volume, in the recycle bin or not.
     pub(super) fn find(&self, name: &str) -> Result<VolumeInfo, RequestError> {
         // Not among all of them: what is said of each costs as much as there are snapshots.
-        let found =
-            self.array.volume(name).ok().filter(|volume| {
-                !self.settings.reserves(name) && !self.settings.has_left(volume.id)
-            });
+        let found = self.serving.volume(name);
         found.ok_or_else(|| RequestError::NoSuchVolume(name.to_owned()))
     }
 
@@ -305,6 +303,9 @@ impl Member {
     /// and no underscores. Nor may that part of them be the same where they begin otherwise, as volumes have moved here:
     /// each may move on.
     pub(super) fn check_free(&self, name: &str, except: Option<&str>) -> Result<(), RequestError> {
+        if except != Some(name) && self.serving.spread().takes_name(name) {
+            return Err(ArrayError::VolumeExists(name.to_owned()).into());
+        }
         let names = self.serving.names();
         let folded = names.new_volume(name);
         let iqn = match except.and_then(|former| self.array.volume(former).ok()) {

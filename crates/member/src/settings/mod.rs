@@ -20,8 +20,6 @@ mod room;
 mod saving;
 mod sets;
 mod showing;
-// What drives spread volumes comes next.
-#[allow(dead_code)]
 mod spread;
 mod thread;
 mod units;
@@ -39,6 +37,7 @@ use group::access::{Object, Record};
 use group::accounts::Logins;
 use group::secrets::KeySource;
 use group::settings::{Concerned, Given, Known, NotThere, Rule, Settings, SettingsError, State};
+use group::spread as spread_name;
 use group::store::StoreError;
 use ring::wait::{Bell, Turn};
 use target::Access;
@@ -261,6 +260,7 @@ impl MemberSettings {
     /// Whether no volume of an operator may have this name.
     pub(crate) fn reserves(&self, name: &str) -> bool {
         hidden::is_hidden_name(name)
+            || spread_name::is_hidden_name(name)
             || name == hidden::NAME && !matches!(**self.kept.borrow(), Kept::NameTaken)
     }
 

@@ -18,6 +18,20 @@ impl MemberSettings {
         self.state.borrow().spreads.values().flatten().cloned().collect()
     }
 
+    /// The first of them that is so.
+    pub(crate) fn find_spread(
+        &self,
+        is_it: impl Fn(&SpreadRecord) -> bool,
+    ) -> Option<SpreadRecord> {
+        let state = self.state.borrow();
+        state.spreads.values().flatten().find(|record| is_it(record)).cloned()
+    }
+
+    /// Whether there are any, be it that none reads.
+    pub(crate) fn has_spreads(&self) -> bool {
+        !self.state.borrow().spreads.is_empty()
+    }
+
     /// One of them.
     pub(crate) fn spread(&self, id: &SpreadId) -> Option<SpreadRecord> {
         self.state.borrow().spreads.get(id)?.as_ref().ok().cloned()

@@ -11,6 +11,7 @@
 //! the doubt ends.
 
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -37,12 +38,15 @@ pub const PATIENCE: Duration = Duration::from_secs(25);
 const COMPARE_BLOCKS_MAX: u32 = 255;
 const COMPARE_BYTES_MAX: u32 = 512 << 10;
 
+/// Before a disk is asked again whether it knows that its slice has grown.
+const GROW_PAUSE: Duration = Duration::from_millis(5);
+
 /// How a slice is reached.
 #[derive(Debug, Clone)]
 pub struct LinkOptions {
     /// What the log calls it.
     pub name: String,
-    /// Its shape, as it was recorded. A slice that has other blocks, or more or less of them, is not used. The link does
+    /// Its shape, as it was recorded. A slice that has other blocks, or less of them, is not used. The link does
     /// no more in one atomic step than goes over iSCSI, whatever is written here.
     pub geometry: Geometry,
     /// Who this home says it is.
@@ -54,7 +58,7 @@ pub struct LinkOptions {
 /// Why a slice is not used.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the slice has {found_blocks} blocks of {found_bytes} bytes, and should have {blocks} of {bytes} bytes"
+    "the slice has {found_blocks} blocks of {found_bytes} bytes, and should have {blocks} of {bytes} bytes or more"
 )]
 struct OtherShape {
     blocks: u64,
@@ -66,7 +70,10 @@ struct OtherShape {
 /// A slice that another member holds, for all cores. Dropping it ends its session.
 #[derive(Debug)]
 pub struct SliceLink {
-    geometry: Geometry,
+    /// All but its blocks.
+    shape: Geometry,
+    /// As many as are used: the slice has no less.
+    blocks: Arc<AtomicU64>,
     patience: Duration,
     reach: Arc<Reach>,
     /// There once the slice was reached.
@@ -81,16 +88,22 @@ impl SliceLink {
     #[must_use]
     pub fn start(core: &Remote, opener: Arc<dyn SliceOpener>, options: LinkOptions) -> Self {
         let LinkOptions { name, geometry, initiator, patience } = options;
-        let geometry = over_iscsi(geometry);
+        let shape = over_iscsi(geometry);
+        let blocks = Arc::new(AtomicU64::new(shape.blocks));
         let (reach, disk) = (Arc::new(Reach::new()), Arc::new(OnceLock::new()));
         let (held, dropped) = ring::oneshot();
         let asked = Asking { opener, reach: reach.clone(), name };
-        let place = disk.clone();
+        let (place, wanted) = (disk.clone(), (blocks.clone(), shape.block_bytes));
         core.run(move || {
             let options = disk_options(initiator, patience);
-            ring::spawn(begin(Rc::new(asked), options, geometry, place, dropped));
+            ring::spawn(begin(Rc::new(asked), options, wanted, place, dropped));
         });
-        Self { geometry, patience, reach, disk, _held: held }
+        Self { shape, blocks, patience, reach, disk, _held: held }
+    }
+
+    /// Has so many blocks from now on, if it had less: the slice has grown before. Requests wait until its disk knows that.
+    pub fn grow(&self, blocks: u64) {
+        self.blocks.fetch_max(blocks, Ordering::AcqRel);
     }
 
     /// For how long the slice cannot be reached, and why, if that is known.
@@ -106,14 +119,30 @@ impl SliceLink {
         if down_for.is_some_and(|time| time >= self.patience) && !mutants::is(Mutant::WaitAgain) {
             return IoFuture::ready(Err(BlockError::Unreachable));
         }
-        if let Some(disk) = self.disk.get() {
+        let blocks = self.blocks.load(Ordering::Acquire);
+        if let Some(disk) = self.disk.get().filter(|disk| disk.geometry().blocks >= blocks) {
             return work(disk);
         }
         let (disk, reach, patience) = (self.disk.clone(), self.reach.clone(), self.patience);
         IoFuture::boxed(async move {
             reach.until_up(patience).await;
-            work(disk.get().ok_or(BlockError::Unreachable)?).await
+            let disk = disk.get().ok_or(BlockError::Unreachable)?;
+            let grown = ring::timeout(patience, until_grown(disk, blocks)).await;
+            grown.ok_or(BlockError::Unreachable)?;
+            work(disk).await
         })
+    }
+}
+
+/// Waits until a disk knows that its slice has so many blocks. It is told with the answer to the next command.
+async fn until_grown(disk: &Disk, blocks: u64) {
+    let mut pause = GROW_PAUSE;
+    while disk.geometry().blocks < blocks {
+        let block_bytes = disk.geometry().block_bytes as usize;
+        // Whatever it answers: what it is told counts.
+        drop(disk.read(0, block_bytes).await);
+        ring::sleep(pause).await;
+        pause = (pause * 2).min(REOPEN_PAUSE_MAX);
     }
 }
 
@@ -142,14 +171,15 @@ fn disk_options(initiator: IscsiName, patience: Duration) -> DiskOptions {
 async fn begin(
     asking: Rc<Asking>,
     options: DiskOptions,
-    geometry: Geometry,
+    (blocks, block_bytes): (Arc<AtomicU64>, u32),
     place: Arc<OnceLock<Disk>>,
     dropped: OneshotReceiver<()>,
 ) {
     let attach = async {
         let mut pause = REOPEN_PAUSE_MIN;
         loop {
-            match attach(&asking, &options, &geometry).await {
+            let wanted = (blocks.load(Ordering::Acquire), block_bytes);
+            match attach(&asking, &options, wanted).await {
                 Ok(disk) => {
                     disk.keep_open(options.session.clone(), asking.clone());
                     let is_first = place.set(disk).is_ok();
@@ -168,20 +198,21 @@ async fn begin(
 async fn attach(
     asking: &Asking,
     options: &DiskOptions,
-    wanted: &Geometry,
+    (blocks, block_bytes): (u64, u32),
 ) -> Result<Disk, AskError> {
     let Opened { address, chap } = asking.open().await?;
     let session = SessionOptions { chap: Some(chap), ..options.session.clone() };
     let options = DiskOptions { session, ..options.clone() };
     let disk = Disk::attach(&[address], options).await?;
     let found = disk.geometry();
-    let is_same = (found.blocks, found.block_bytes) == (wanted.blocks, wanted.block_bytes);
-    if is_same || mutants::is(Mutant::AnyShape) {
+    // It is larger where it has grown, and its volume has not.
+    let fits = found.blocks >= blocks && found.block_bytes == block_bytes;
+    if fits || mutants::is(Mutant::AnyShape) {
         return Ok(disk);
     }
     Err(OtherShape {
-        blocks: wanted.blocks,
-        bytes: wanted.block_bytes,
+        blocks,
+        bytes: block_bytes,
         found_blocks: found.blocks,
         found_bytes: found.block_bytes,
     }
@@ -190,11 +221,11 @@ async fn attach(
 
 impl BlockDevice for SliceLink {
     fn geometry(&self) -> Geometry {
-        self.geometry
+        Geometry { blocks: self.blocks.load(Ordering::Acquire), ..self.shape }
     }
 
     fn read(&self, at: u64, len: usize) -> IoFuture<Data> {
-        if let Some(answer) = arguments::read(&self.geometry, at, len) {
+        if let Some(answer) = arguments::read(&self.geometry(), at, len) {
             return IoFuture::ready(answer);
         }
         self.run(move |disk| disk.read(at, len))
@@ -210,7 +241,7 @@ impl BlockDevice for SliceLink {
     }
 
     fn write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
-        if let Some(answer) = arguments::write(&self.geometry, at, data.len(), flags) {
+        if let Some(answer) = arguments::write(&self.geometry(), at, data.len(), flags) {
             return IoFuture::ready(answer);
         }
         self.run(move |disk| disk.write(at, data, flags))
@@ -221,14 +252,14 @@ impl BlockDevice for SliceLink {
     }
 
     fn unmap(&self, at: u64, len: u64) -> IoFuture<()> {
-        if let Some(answer) = arguments::unmap(&self.geometry, at, len) {
+        if let Some(answer) = arguments::unmap(&self.geometry(), at, len) {
             return IoFuture::ready(answer);
         }
         self.run(move |disk| disk.unmap(at, len))
     }
 
     fn write_zeroes(&self, at: u64, len: u64, may_unmap: bool, flags: WriteFlags) -> IoFuture<()> {
-        if let Some(answer) = arguments::write_zeroes(&self.geometry, at, len, flags) {
+        if let Some(answer) = arguments::write_zeroes(&self.geometry(), at, len, flags) {
             return IoFuture::ready(answer);
         }
         self.run(move |disk| disk.write_zeroes(at, len, may_unmap, flags))
@@ -241,7 +272,7 @@ impl BlockDevice for SliceLink {
         write: Data,
         flags: WriteFlags,
     ) -> IoFuture<Compared> {
-        let answer = arguments::compare_and_write(&self.geometry, at, &compare, &write);
+        let answer = arguments::compare_and_write(&self.geometry(), at, &compare, &write);
         if let Some(answer) = answer {
             return IoFuture::ready(answer);
         }
@@ -249,14 +280,14 @@ impl BlockDevice for SliceLink {
     }
 
     fn or_write(&self, at: u64, data: Data, flags: WriteFlags) -> IoFuture<()> {
-        if let Some(answer) = arguments::or_write(&self.geometry, at, data.len()) {
+        if let Some(answer) = arguments::or_write(&self.geometry(), at, data.len()) {
             return IoFuture::ready(answer);
         }
         self.run(move |disk| disk.or_write(at, data, flags))
     }
 
     fn extent(&self, at: u64) -> IoFuture<Extent> {
-        if let Err(error) = arguments::extent(&self.geometry, at) {
+        if let Err(error) = arguments::extent(&self.geometry(), at) {
             return IoFuture::ready(Err(error));
         }
         self.run(move |disk| disk.extent(at))

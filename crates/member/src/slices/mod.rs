@@ -14,7 +14,7 @@
 //! is sent through the new one.
 
 mod asking;
-mod id;
+mod digits;
 mod link;
 mod opening;
 mod portal;
@@ -23,8 +23,9 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use group::membership::{SliceId, SliceIdError};
+
 pub use asking::{AskError, SliceOpener};
-pub use id::{SliceId, SliceIdError};
 pub use link::{LinkOptions, PATIENCE, SliceLink};
 pub use opening::{OpenError, Opening, WithdrawError};
 pub use portal::{FENCE_LIMIT, PortalOptions, SlicePortal};

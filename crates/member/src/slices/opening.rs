@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 
 use group::ownership::MemberId;
 use iscsi::chap::{Credentials, CredentialsError};
+use serde::{Deserialize, Serialize};
 use target::{Access, AccessRule, TargetError};
 
 use crate::access_request::SecretText;
 use crate::mutants::{self, Mutant};
 
 use super::SliceId;
-use super::id::draw_digits;
+use super::digits::draw_digits;
 
 /// Random bytes of a secret: more than the 128 bits that RFC 7143 §9.2.1 asks for where nothing else protects a login.
 const SECRET_BYTES: usize = 24;
@@ -20,7 +21,7 @@ const NUMBER_BYTES: usize = 8;
 
 /// Where a slice is, and what both sides prove there. It is worth something until the next opening of the slice, and its
 /// secrets are not shown.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opening {
     /// Where the member serves slices.
     pub portal: SocketAddr,
@@ -29,11 +30,28 @@ pub struct Opening {
     /// The CHAP user that the home is to be.
     pub user: String,
     /// What the home proves.
+    #[serde(with = "secret")]
     pub secret: SecretText,
     /// The CHAP user that the member says that it is.
     pub mutual_user: String,
     /// What the member proves.
+    #[serde(with = "secret")]
     pub mutual_secret: SecretText,
+}
+
+/// Secrets go to the home over the members' TLS, and nowhere else.
+mod secret {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::access_request::SecretText;
+
+    pub(super) fn serialize<S: Serializer>(secret: &SecretText, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&secret.0)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<SecretText, D::Error> {
+        String::deserialize(from).map(SecretText)
+    }
 }
 
 impl Opening {

@@ -171,6 +171,13 @@ impl Slices {
         opened.await.unwrap_or(Err(OpenError::Stopping))
     }
 
+    /// A slice has another size than before: whoever has it open is told.
+    pub fn resized(&self, slice: &SliceId) {
+        if let Some(target) = self.0.find(slice).and_then(|held| held.target()) {
+            self.0.targets.resized(&target);
+        }
+    }
+
     /// Takes a slice away: nobody is let in any more, and once this has answered no request is under way and nothing here
     /// holds the device. One that is not there has gone already.
     ///

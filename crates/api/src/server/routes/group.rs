@@ -377,7 +377,12 @@ pub(super) async fn remove_member(
     Asked(RemoveQuery { despite_moves }): Asked<RemoveQuery>,
 ) -> Result<StatusCode, Problem> {
     let despite_moves = despite_moves.unwrap_or(false);
-    app.ask::<Nothing>(Request::Group(GroupRequest::Remove { member, despite_moves })).await?;
+    app.ask::<Nothing>(Request::Group(GroupRequest::Remove {
+        member,
+        despite_moves,
+        despite_spreads: false,
+    }))
+    .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -1,0 +1,1 @@
+//! Members that have volumes together.
