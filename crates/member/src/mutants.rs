@@ -130,8 +130,6 @@ pub(crate) enum Mutant {
     SliceAsVolume,
     /// Have the home's own slice in the place of each other one.
     OwnForAll,
-    /// Have slices go while hosts use the volume.
-    GoWhileServed,
     /// Delete a slice by whoever's word that is not left over.
     DiscardNeeded,
     /// Delete the volume of a slice while its home has it open.
@@ -142,6 +140,10 @@ pub(crate) enum Mutant {
     RemoveWithSlices,
     /// Say that there is no such volume although the own slice of it is there.
     SayGoneWithSlice,
+    /// Have operators purge slices of which something is stored.
+    PurgeStored,
+    /// Serve a slice to its home although it was given to this server as another member.
+    OpenForeign,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MEMBER_MUTANT=NAME`. The array below has a variable of its own, and ends over

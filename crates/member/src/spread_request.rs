@@ -77,6 +77,8 @@ pub struct SpreadPlan {
     pub pattern: Pattern,
     /// Who has which slice. The first is the home's own.
     pub seats: Vec<Seat>,
+    /// Hosts may use it as soon as it is whole: not where it is to be set first who may.
+    pub online: bool,
 }
 
 /// An order of a home, with what a slice is made as. Later versions may add fields.

@@ -83,12 +83,14 @@ impl Member {
     /// Takes part in the group, if the member is in one.
     pub(crate) fn start_in_group(&self) {
         let (array, settings) = (self.array.clone(), self.settings.clone());
-        let spread = self.serving.spread().clone();
+        // It knows the group in turn.
+        let spread = Rc::downgrade(self.serving.spread());
         self.membership.set_volumes(move || {
             // Those in the recycle bin too. The volume of settings has the same name on each member.
             let names = array.volumes().into_iter().map(|volume| volume.name);
             let names = names.filter(|name| !settings.reserves(name));
-            names.chain(spread.names()).collect()
+            let spread = spread.upgrade().map(|spread| spread.names()).unwrap_or_default();
+            names.chain(spread).collect()
         });
         let settings = self.settings.clone();
         self.membership.set_in_hands(move || {

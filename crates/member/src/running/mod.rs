@@ -45,7 +45,7 @@ use crate::membership::InGroup;
 use crate::meters::Meters;
 use crate::names::Names;
 use crate::reply::Answer;
-use crate::request::Request;
+use crate::request::{Request, VolumeRequest};
 use crate::serving::Serving;
 use crate::settings::{Hosts, MemberSettings, UnitSave, Unlisted};
 
@@ -171,7 +171,9 @@ impl Member {
         request: Request,
         asker: &impl Asker,
     ) -> Result<Answer, RequestError> {
-        if let Some(name) = request.volumes().into_iter().find(|name| self.settings.reserves(name))
+        let is_kept = |name: &&str| self.settings.reserves(name);
+        if let Some(name) = request.volumes().into_iter().find(is_kept)
+            && !self.is_purge_of_stray(&request)
         {
             return Err(RequestError::Reserved(name.to_owned()));
         }
@@ -203,6 +205,12 @@ impl Member {
             Request::Watch { kinds } => self.watch(&kinds, asker).await,
         };
         answered.map_err(|error| self.explained(error))
+    }
+
+    /// Whether an operator gives up what is left of a spread volume of which nothing is stored.
+    fn is_purge_of_stray(&self, request: &Request) -> bool {
+        let Request::Volume(VolumeRequest::Purge { name }) = request else { return false };
+        self.is_stray_slice(name)
     }
 
     pub(crate) fn array(&self) -> &Array {

@@ -28,6 +28,9 @@ struct OfHosts {
 impl Member {
     pub(super) async fn volume(&self, request: VolumeRequest) -> Result<Answer, RequestError> {
         match request {
+            VolumeRequest::Purge { name } if self.is_stray_slice(&name) => {
+                return self.purge_stray(&name).await.map(|()| Answer::Done);
+            }
             VolumeRequest::List => return Ok(Answer::Volumes(self.all_volumes())),
             VolumeRequest::Show { name } => return self.show(&name),
             VolumeRequest::Reservations { name } => {

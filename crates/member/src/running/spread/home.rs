@@ -11,7 +11,6 @@ use group::spread::{
 };
 
 use super::super::{Member, RequestError, SpreadRefusal};
-use crate::mutants::{self, Mutant};
 use crate::reply::Answer;
 use crate::spread_request::{SliceLetter, SpreadPlan, SpreadStep};
 
@@ -45,7 +44,7 @@ impl Member {
 
     /// What is stored of a new volume.
     fn planned(&self, plan: &SpreadPlan) -> Result<SpreadRecord, RequestError> {
-        let SpreadPlan { id, group, spec, pattern, seats } = plan;
+        let SpreadPlan { id, group, spec, pattern, seats, .. } = plan;
         let refused = |why: &str| RequestError::from(SpreadRefusal::Plan(why.to_owned()));
         if seats.is_empty() {
             return Err(refused("it has no slices"));
@@ -275,7 +274,7 @@ impl Member {
         if let Ok(own) = self.array.volume(&hidden_name(id)) {
             let serial = self.serving.names().volume_serial(&own);
             let is_at_work = self.serving.targets().is_at_work(&serial);
-            if is_at_work && !mutants::is(Mutant::GoWhileServed) {
+            if is_at_work {
                 return Err(SpreadRefusal::AtWork(record.name).into());
             }
         }

@@ -26,8 +26,9 @@ mod refusals;
 mod removal;
 mod shown;
 mod slices;
+mod strays;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -57,6 +58,8 @@ pub(super) struct Spreads {
     /// Why slices are not as they should be, as far as that was told.
     faults: RefCell<BTreeMap<SliceId, String>>,
     portal: Portal,
+    /// It was told of slices of which nothing is stored.
+    told_strays: Cell<bool>,
 }
 
 impl Member {

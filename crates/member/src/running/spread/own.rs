@@ -27,7 +27,10 @@ impl Member {
         let plan = plan.ok_or(SpreadRefusal::NoSuch)?;
         let spec = VolumeSpec { name: hidden_name(id), size_bytes, ..plan.spec };
         // Whether it is online says whether hosts are served, as with any volume, once they may see it.
-        self.array.create_volume(spec).await?;
+        match plan.online {
+            true => self.array.create_volume(spec).await?,
+            false => self.array.create_volume_offline(spec).await?,
+        };
         Ok(())
     }
 
