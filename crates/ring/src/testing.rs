@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const PORTS_FROM: u16 = 12_000;
 
 /// Ports that are given out together.
-pub const PORTS_TOGETHER: u16 = 4;
+pub const PORTS_TOGETHER: u16 = 5;
 
 /// How many times as many there are.
-const PLACES: u16 = 4_500;
+const PLACES: u16 = 4_100;
 
 /// How far the places of two processes with numbers beside each other are apart.
 const PLACES_APART: u32 = 211;

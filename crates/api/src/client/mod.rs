@@ -35,6 +35,7 @@ use crate::types::{
 
 pub(crate) use door_trust::door_client_config;
 pub use error::{ClientError, SILENCE};
+pub use group::Despite;
 pub use happened::{Since, WhichEvents};
 pub use http::is_taken;
 use http::{Reply, Sent};

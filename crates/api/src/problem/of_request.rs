@@ -107,7 +107,17 @@ const fn of_spread(error: &SpreadRefusal) -> Code {
         },
         SpreadRefusal::Withdraw(WithdrawError::Busy(_)) => Code::TooBusy,
         SpreadRefusal::Withdraw(WithdrawError::Stopping) => Code::Stopping,
-        SpreadRefusal::NotYet => Code::WrongState,
+        SpreadRefusal::Plan(_) => Code::Invalid,
+        SpreadRefusal::Unread(_) | SpreadRefusal::NoPortal(_) => Code::Unavailable,
+        SpreadRefusal::Online(_)
+        | SpreadRefusal::Busy { .. }
+        | SpreadRefusal::Needed { .. }
+        | SpreadRefusal::InTheWay { .. } => Code::InUse,
+        SpreadRefusal::AtWork(_) => Code::TooBusy,
+        SpreadRefusal::NotSpread { .. }
+        | SpreadRefusal::NoBin(_)
+        | SpreadRefusal::GrowsAlone(_)
+        | SpreadRefusal::Stays { .. } => Code::WrongState,
     }
 }
 

@@ -49,7 +49,7 @@ pub enum SpreadRefusal {
     },
     /// It goes in another way.
     #[error(
-        "'{0}' is spread over several members, and such a volume has no recycle bin: delete it with --purge once it is \
+        "'{0}' is spread over several members, and such a volume has no recycle bin: purge it once it is \
          offline, which gives up what is in it for good"
     )]
     NoBin(String),

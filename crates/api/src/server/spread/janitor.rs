@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::reach::{tell_of_homes, tell_of_slices};
-use super::{drive, here, own, remote};
+use super::{drive, here, remote, stored};
 use crate::mutants::{self, Mutant};
 use crate::server::app::App;
 use crate::server::carry::OwnLine;
@@ -58,14 +58,17 @@ pub(in crate::server) async fn look_after(app: Arc<App>, mut ending: watch::Rece
 /// Drives what is not at rest, and says whether this member is a home.
 async fn look_at_own(app: &Arc<App>) -> bool {
     // While they cannot be read nothing is known of them.
-    let Ok(own) = own(app).await else { return true };
-    for shown in &own {
-        if shown.record.stage != SpreadStage::Whole {
+    let Ok(mut stored) = stored(app).await else { return true };
+    for shown in &stored {
+        // What goes is forgotten when all of it has gone, also where nobody is asked for the rest any more.
+        let is_going = matches!(shown.record.stage, SpreadStage::Going { .. });
+        if is_going || (shown.is_of && shown.record.stage != SpreadStage::Whole) {
             drive(app, &shown.record.id);
         }
     }
-    tell_of_homes(app, &own);
-    !own.is_empty()
+    stored.retain(|shown| shown.is_of);
+    tell_of_homes(app, &stored);
+    !stored.is_empty()
 }
 
 /// Asks the homes of all slices that this member has, and has it act by what they say.

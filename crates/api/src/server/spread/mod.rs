@@ -109,8 +109,13 @@ async fn here<T: OfAnswer>(app: &App, request: SpreadRequest) -> Result<T, Probl
 
 /// The volumes whose home this member is, as it is now.
 async fn own(app: &App) -> Result<Vec<SpreadShown>, Problem> {
+    Ok(stored(app).await?.into_iter().filter(|shown| shown.is_of).collect())
+}
+
+/// The same, and those that it has stored as the home that it was once.
+async fn stored(app: &App) -> Result<Vec<SpreadShown>, Problem> {
     let List(all) = here::<List<SpreadShown>>(app, SpreadRequest::List).await?;
-    Ok(all.into_iter().filter(|shown| shown.is_of).collect())
+    Ok(all)
 }
 
 /// One of them, by its name. While they cannot be read there is none: the member refuses whatever is asked of one.

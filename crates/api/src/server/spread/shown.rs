@@ -6,7 +6,7 @@ use group::ownership::MemberId;
 use group::spread::{SpreadRecord, SpreadStage};
 use member::{SeatShown, SliceFate, SliceShown, SpreadRequest, SpreadShown};
 
-use super::{drive, here, name_of, own};
+use super::{drive, here, name_of, own, stored};
 use crate::problem::{Code, Problem};
 use crate::server::app::App;
 use crate::server::carry::here as of_here;
@@ -75,7 +75,8 @@ pub(super) fn home_in(app: &App, sentence: &str, home: MemberId) -> String {
 pub(in crate::server) async fn own_slices(app: &Arc<App>) -> Result<Vec<Slice>, Problem> {
     let List(slices) = here::<List<SliceShown>>(app, SpreadRequest::Slices).await?;
     let mut all: Vec<Slice> = slices.iter().map(|slice| held(app, slice)).collect();
-    for shown in own(app).await? {
+    for shown in stored(app).await? {
+        all.extend(left_at_home(app, &shown));
         all.extend(awaited(app, &shown));
     }
     all.sort_by(|one, other| (&one.volume, &one.id).cmp(&(&other.volume, &other.id)));
@@ -105,6 +106,30 @@ fn held(app: &App, SliceShown { record, fate, used_bytes, not_served }: &SliceSh
     }
 }
 
+/// The own slice of a volume that this member has stored as the home that it was once: it is served to nobody.
+fn left_at_home(app: &App, shown: &SpreadShown) -> Option<Slice> {
+    let (record, own) = (&shown.record, shown.record.seats.first()?);
+    if shown.is_of || matches!(record.stage, SpreadStage::Going { .. }) {
+        return None;
+    }
+    let why = "this server was the home of its volume as another member of a group than it is now, so that it is served to \
+               nobody: it stays until you discard it, which deletes what is here of the volume";
+    // Numbers of members say nothing in another group.
+    let home = record.home().to_string();
+    let on = app.roll.now().map_or_else(|| home.clone(), |now| now.name.clone());
+    Some(Slice {
+        id: own.slice.to_string(),
+        volume: record.name.clone(),
+        home,
+        on,
+        state: SliceState::LeftOver,
+        is_in_vain: false,
+        why: Some(why.to_owned()),
+        used_bytes: None,
+        member: None,
+    })
+}
+
 /// The slices of a volume that goes which other members have not said to have gone.
 fn awaited(app: &App, shown: &SpreadShown) -> Vec<Slice> {
     let record = &shown.record;
@@ -112,8 +137,8 @@ fn awaited(app: &App, shown: &SpreadShown) -> Vec<Slice> {
     let others = (0_u8..).zip(&record.seats).skip(1).filter(|(number, _)| !gone.has(*number));
     let slice = |(_, seat): (u8, &group::spread::Seat)| {
         let on = name_of(app, seat.member);
-        let is_member =
-            app.roll.now().is_none_or(|now| now.roll.members.contains_key(&seat.member));
+        let is_member = shown.is_of
+            && app.roll.now().is_none_or(|now| now.roll.members.contains_key(&seat.member));
         let why = match is_member {
             true => format!("the volume is deleted: {on} deletes its part when it is reached"),
             false => format!(
@@ -143,16 +168,29 @@ pub(in crate::server) async fn discard(app: &Arc<App>, id: &str) -> Result<(), P
         let request = SpreadRequest::Discard { slice: slice.record.id };
         return here::<Nothing>(app, request).await.map(drop);
     }
-    for shown in own(app).await? {
+    for shown in stored(app).await? {
         let mut seats = (0_u8..).zip(&shown.record.seats);
         if let Some((slice, _)) = seats.find(|(_, seat)| seat.slice.as_str() == id) {
-            let volume = shown.record.id.clone();
-            here::<Nothing>(app, SpreadRequest::ForgetSeat { id: volume.clone(), slice }).await?;
-            drive(app, &volume);
-            return Ok(());
+            return discard_at_home(app, &shown, slice).await;
         }
     }
     let sentence = "this member has no such slice, and is the home of no volume that waits for it: see 'drystone volume \
                     slices' for where it is";
     Err(Problem::new(Code::NoSuchSlice, sentence))
+}
+
+/// At a home: waits for a slice no more, or deletes what is here of a volume that nobody can use any more.
+async fn discard_at_home(app: &Arc<App>, shown: &SpreadShown, slice: u8) -> Result<(), Problem> {
+    let (id, name) = (shown.record.id.clone(), shown.record.name.clone());
+    let mut forgotten = vec![slice];
+    if slice == 0 && !shown.is_of {
+        here::<SpreadShown>(app, SpreadRequest::Delete { name }).await?;
+        // Nobody is asked for the others, so nobody is waited for.
+        forgotten = (0_u8..).zip(&shown.record.seats).skip(1).map(|(number, _)| number).collect();
+    }
+    for slice in forgotten {
+        here::<Nothing>(app, SpreadRequest::ForgetSeat { id: id.clone(), slice }).await?;
+    }
+    drive(app, &id);
+    Ok(())
 }
