@@ -36,7 +36,9 @@ pub(super) fn plan(app: &App, new: NewVolume) -> Result<(SpreadPlan, Option<Stri
     let (id, seats) = drawn.map_err(|error| {
         Problem::new(Code::Failed, format!("the system gives no random numbers: {error}"))
     })?;
-    let plan = SpreadPlan { id, group: about.id.clone(), spec, pattern: placed.pattern, seats };
+    let (group, pattern) = (about.id.clone(), placed.pattern);
+    // As any volume it is served at once: to nobody, until somebody is on its list.
+    let plan = SpreadPlan { id, group, spec, pattern, seats, online: true };
     Ok((plan, shortage))
 }
 
