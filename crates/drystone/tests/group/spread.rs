@@ -15,7 +15,8 @@ use crate::host::{Answer, Host};
 use crate::ledger::{BLOCK_BYTES, Ledger};
 use crate::moving::slowly;
 use crate::sites::{
-    PATIENCE, Site, asked, await_event, await_volume, group_of, listed, run_slowly, wait_for,
+    PATIENCE, Site, asked, await_alone, await_event, await_volume, group_of, listed, run_slowly,
+    wait_for,
 };
 
 const VOLUME: &str = "big";
@@ -320,4 +321,51 @@ fn while_a_member_is_away_its_pages_fail_and_the_others_do_not() {
     b.signal(Signal::CONT);
     await_nothing(&members);
     assert_eq!(NAMES.len(), members.len());
+}
+
+/// Waits until this member says of a part of a volume that it is in this state.
+#[track_caller]
+fn await_state(member: &Member<'_>, state: &str) -> Value {
+    wait_for(state, PATIENCE, || {
+        let slices = asked(member, &["volume", "slices"])?;
+        let found = slices.as_array().and_then(|all| all.iter().find(|one| one["state"] == state));
+        found.cloned().ok_or_else(|| slices.to_string())
+    })
+}
+
+#[test]
+fn what_a_removed_member_had_is_left_to_operators() {
+    let sites = roomy_sites();
+    let [a, b, c] = group_of(&sites);
+    make(&a);
+    for member in [&a, &c] {
+        await_volume(member, VOLUME, "a", true);
+    }
+    b.crash();
+    let said = a.refused(&["member", "remove", "b", "--yes"]);
+    assert!(said.contains(VOLUME), "{said}");
+    run_slowly(&a, &["member", "remove", "b", "--yes", "--despite-spreads"]);
+    run_slowly(&c, &["volume", "offline", VOLUME, "--yes"]);
+    run_slowly(&c, &["volume", "purge", VOLUME, "--yes"]);
+    let awaited = await_state(&a, "awaited");
+    assert_eq!(awaited["is_in_vain"], true, "{awaited}");
+    let (code, out, _) = a.home.ask(&["status"]);
+    assert!(code == 1 && out.contains("discard-slice"), "{out}");
+    let number = awaited["id"].as_str().expect("it has one").to_owned();
+    run_slowly(&c, &["volume", "discard-slice", &number[..8], "--yes"]);
+    for member in [&a, &c] {
+        wait_for("nothing is awaited", PATIENCE, || match asked(member, &["volume", "slices"])? {
+            slices if slices.as_array().is_some_and(Vec::is_empty) => Ok(()),
+            slices => Err(slices.to_string()),
+        });
+    }
+    // It keeps what it has, and whoever runs it decides.
+    sites[1].await_no_etcd();
+    let b = sites[1].start();
+    await_alone(&b);
+    let left = await_state(&b, "left-over");
+    assert_eq!(left["volume"], VOLUME, "{left}");
+    b.run(&["volume", "discard-slice", &number[..8], "--yes"]);
+    assert_eq!(b.json(&["volume", "slices"]), Value::Array(Vec::new()));
+    assert_eq!(b.json(&["volume", "list"]), Value::Array(Vec::new()));
 }
