@@ -326,7 +326,6 @@ WaitAgain      --member     slices::tests::link::a_slice_that_is_away
 ServeForeign   --member     running::spread::tests::leftovers::a_home_that_is_in_its_group
 SeeMaking      --member     running::spread::tests::changes::what_is_half_made
 SliceAsVolume  --member     running::spread::tests::life::a_volume_lies_on_three
-SliceAsVolume  --member     running::spread::tests::leftovers::a_home_without_its_records
 OwnForAll      --member     running::spread::tests::life::a_volume_lies_on_three
 DiscardNeeded  --member     running::spread::tests::leftovers::a_slice_goes_by_the_word
 DeleteOpen     --member     running::spread::tests::changes::a_slice_goes_only_when
@@ -335,6 +334,7 @@ RemoveWithSlices --member   running::spread::tests::leftovers::a_member_with_sli
 SayGoneWithSlice --member   running::spread::tests::leftovers::a_home_without_its_records
 PurgeStored    --member     running::spread::tests::leftovers::a_slice_of_which_nothing
 OpenForeign    --member     running::spread::tests::leftovers::a_member_with_slices
+SayByOtherArray --member    running::spread::tests::leftovers::a_home_with_another_array
 GroupByClock   --group      pki::tests::what_proves_the_group_is_believed
 StayAtGroup    --api        server::at_group::tests::who_talks_to_a_member_at_the_address
 AnswerAsOwn    --api        server::at_group::tests::a_member_that_listens_everywhere

@@ -144,6 +144,8 @@ pub(crate) enum Mutant {
     PurgeStored,
     /// Serve a slice to its home although it was given to this server as another member.
     OpenForeign,
+    /// Say that there is no such volume out of another array than the group knows the member by.
+    SayByOtherArray,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MEMBER_MUTANT=NAME`. The array below has a variable of its own, and ends over

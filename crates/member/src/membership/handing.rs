@@ -37,9 +37,13 @@ impl InGroup {
         }
     }
 
-    /// Who this member is in which group, also while it stops; `None` where it is in none, or leaves it.
+    /// Who this member is in which group, also while it stops; `None` where it is in none, leaves it, or has another array
+    /// than the group knows it by, as far as something was heard of that.
     pub(crate) fn who(&self) -> Option<(GroupId, MemberId)> {
         let joined = self.in_one().filter(|joined| !joined.is_leaving())?;
+        if self.runs_another_array(&joined) {
+            return None;
+        }
         let file = joined.file();
         Some((file.group.clone(), file.member))
     }

@@ -58,6 +58,8 @@ pub(super) struct Spreads {
     /// Why slices are not as they should be, as far as that was told.
     faults: RefCell<BTreeMap<SliceId, String>>,
     portal: Portal,
+    /// Somebody brings slices to where they are to be.
+    is_finding: Cell<bool>,
     /// It was told of slices of which nothing is stored.
     told_strays: Cell<bool>,
 }

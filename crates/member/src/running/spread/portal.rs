@@ -47,8 +47,11 @@ impl Portal {
         let Some(Open { portal, .. }) = self.open.take() else { return };
         match Rc::try_unwrap(portal) {
             Ok(portal) => {
-                if let Err(error) = ring::blocking(move || portal.shutdown()).await {
-                    tracing::warn!("slices were not closed in order: {error}");
+                let closing = ring::blocking(move || portal.shutdown());
+                match ring::timeout(FENCE_LIMIT, closing).await {
+                    Some(Ok(())) => {}
+                    Some(Err(error)) => tracing::warn!("slices were not closed in order: {error}"),
+                    None => tracing::warn!("disks still work on what was asked of slices"),
                 }
             }
             // Nobody keeps it beyond a moment; its last user ends it.

@@ -206,7 +206,16 @@ impl Member {
         let own = own && !mutants::is(Mutant::SayGoneWithSlice);
         let who = self.serving.spread().who();
         let who = who.as_ref().map(|(group, me)| (group, *me));
-        let says = self.settings.says_of_slice(question, who, own);
+        let says = match self.settings.says_of_slice(question, who, own) {
+            // What lies on another array says nothing of what that member had.
+            HomeSays::Gone if !self.membership.has_its_array() => {
+                match mutants::is(Mutant::SayByOtherArray) {
+                    true => HomeSays::Gone,
+                    false => HomeSays::Unread,
+                }
+            }
+            says => says,
+        };
         tracing::debug!("{from} hears of slice {}: {says:?}", question.slice);
         says
     }
@@ -272,8 +281,17 @@ impl Member {
         decide_slice(record, who, is_there, heard)
     }
 
-    /// Goes on with slices where a life before this one has stopped, and serves those that are there.
+    /// Goes on with slices where a life before this one has stopped, and serves those that are there; not beside somebody
+    /// who does.
     pub(crate) async fn find_slices(&self) {
+        if self.spreads.is_finding.replace(true) {
+            return;
+        }
+        self.bring_slices().await;
+        self.spreads.is_finding.set(false);
+    }
+
+    async fn bring_slices(&self) {
         let _slicing = self.spreads.slicing.take().await;
         self.close_former_portal().await;
         self.tell_of_strays();

@@ -28,7 +28,8 @@ fn a_slice_goes_by_the_word_of_its_home_and_by_no_other() {
     // One that was made behind the end of its volume: nobody waits for it.
     let late = lab.plan("late");
     let make = lab.order(&late, 1, Order::Make { size_bytes: PAGES * PAGE });
-    spread(lab.rig(1), lab.letter(make)).expect("a late order");
+    spread(lab.rig(1), lab.letter(make.clone())).expect("a late order");
+    spread(lab.rig(1), lab.letter(make)).expect("it is done");
     assert!(has_slice(lab.rig(1), &late.id));
     assert_eq!(lab.says(&late, 1), HomeSays::Gone);
     lab.hear(&late, 1, Some((home, HomeSays::Gone)));
@@ -204,6 +205,43 @@ fn a_slice_of_which_nothing_is_stored_is_for_nobody_until_it_is_purged() {
     write(lab.home(), &kept.id, 0..PAGES, 1);
     check(lab.home(), &kept.id, 0..PAGES, 1);
     lab.end();
+}
+
+/// Its array was lost, and made anew: what lies there now says nothing of what it had.
+#[test]
+fn a_home_with_another_array_has_nothing_deleted() {
+    let mut lab = Lab::new(2, 198);
+    let plan = lab.make("vm");
+    write(lab.home(), &plan.id, 0..PAGES, 1);
+    lab.stop(0);
+    let (old, new) = (lab.path().join("home"), lab.path().join("new"));
+    copy_all(&old.join("data/group"), &new.join("data/group"));
+    std::fs::rename(&old, lab.path().join("lost")).expect("it is lost");
+    std::fs::rename(&new, &old).expect("it is another one");
+    lab.come(0);
+    assert_ne!(lab.says(&plan, 1), HomeSays::Gone, "before anything is heard");
+    wait_until("it has heard of its group", || {
+        lab.home().with(async |member| member.membership().roll_now().is_ok())
+    });
+    assert_ne!(lab.says(&plan, 1), HomeSays::Gone);
+    lab.hear(&plan, 1, Some((lab.members[0], lab.says(&plan, 1))));
+    assert!(has_slice(lab.rig(1), &plan.id));
+    let other = SpreadRequest::Make { plan: Box::new(lab.plan("other")) };
+    let why = refused(lab.home(), other);
+    assert!(why.contains("is another member of it"), "{why}");
+    lab.end();
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a directory");
+    for entry in std::fs::read_dir(from).expect("it is there") {
+        let entry = entry.expect("it reads");
+        let to = to.join(entry.file_name());
+        match entry.file_type().expect("it reads").is_dir() {
+            true => copy_all(&entry.path(), &to),
+            false => drop(std::fs::copy(entry.path(), to).expect("it is copied")),
+        }
+    }
 }
 
 /// Both would be one target to hosts, and each a volume of its own.

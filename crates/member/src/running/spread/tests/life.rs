@@ -1,5 +1,7 @@
 //! A volume from its beginning to its end.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::*;
 use crate::running::tests::wait_until;
 
@@ -107,6 +109,87 @@ fn a_slice_that_is_away_hurts_its_own_pages_only() {
     lab.come(1);
     wait_until("it is back", || trouble(&lab).is_none());
     check(lab.home(), &id, 0..PAGES, 1);
+    lab.end();
+}
+
+/// How the last writes of blocks ended, by place.
+type Written = Arc<Mutex<BTreeMap<u64, Vec<(u64, bool)>>>>;
+
+/// Writes to these blocks, one after the other, until it is told to stop.
+async fn keep_writing(
+    member: std::rc::Rc<crate::running::Member>,
+    id: SpreadId,
+    (places, written, is_over): (Vec<u64>, Written, Arc<AtomicBool>),
+) {
+    let mut version = 10;
+    while !is_over.load(Ordering::SeqCst) {
+        version += 1;
+        for at in &places {
+            let ended = write_at(&member, &id, (*at, block(*at, version))).await;
+            written.lock().unwrap().entry(*at).or_default().push((version, ended.is_ok()));
+        }
+    }
+}
+
+#[test]
+fn what_was_answered_is_there_whoever_restarts_meanwhile() {
+    let mut lab = Lab::new(3, 200);
+    let plan = lab.make("vm");
+    let (written, is_over) = (Written::default(), Arc::new(AtomicBool::new(false)));
+    let left = Arc::new(());
+    for writer in 0..4_u64 {
+        let at = |page: u64| page * PAGE + writer * 2 * BLOCK as u64;
+        let places: Vec<u64> = (0..PAGES).map(at).collect();
+        let (id, held) = (plan.id.clone(), left.clone());
+        let how = (places, written.clone(), is_over.clone());
+        lab.home().with(async move |member| {
+            ring::spawn(async move {
+                keep_writing(member, id, how).await;
+                drop(held);
+            });
+        });
+    }
+    let count = || written.lock().unwrap().values().map(Vec::len).sum::<usize>();
+    for at in [1, 2, 1] {
+        let before = count();
+        wait_until("it is written to", || count() > before + 20);
+        lab.stop(at);
+        lab.come(at);
+    }
+    let before = count();
+    wait_until("it is written to again", || count() > before + 20);
+    is_over.store(true, Ordering::SeqCst);
+    wait_until("all is answered", || Arc::strong_count(&left) == 1);
+    let (id, all) = (plan.id.clone(), written.lock().unwrap().clone());
+    lab.home().with(async move |member| {
+        let device = member.serving().spread().device(&id).expect("it is served");
+        for (at, versions) in all {
+            let found = device.read(at, BLOCK).await.expect("it is read");
+            let mut bytes = vec![0; BLOCK];
+            found.copy_to(0, &mut bytes);
+            // Of what was not answered nobody knows whether it was done.
+            let answered = versions.iter().rposition(|(_, ended)| *ended).expect("one was");
+            let may_be = versions[answered..].iter().map(|(version, _)| block(at, *version));
+            assert!(may_be.into_iter().any(|it| it == bytes), "other data at {at}");
+        }
+    });
+    lab.end();
+}
+
+/// Other programs may have it, or members of before there were slices.
+#[test]
+fn a_port_that_is_in_use_is_tried_again() {
+    let lab = Lab::new(2, 204);
+    let address = lab.rig(1).with(async |member| member.membership().slices_address());
+    let taken = std::net::TcpListener::bind(address.expect("it is in a group"));
+    let taken = taken.expect("nobody has it");
+    let plan = lab.make("vm");
+    let why = slices(lab.rig(1))[0].not_served.clone().expect("it is told");
+    assert!(why.contains("does not serve its slices"), "{why}");
+    drop(taken);
+    wait_until("it is served", || slices(lab.rig(1))[0].not_served.is_none());
+    write(lab.home(), &plan.id, 0..PAGES, 1);
+    check(lab.home(), &plan.id, 0..PAGES, 1);
     lab.end();
 }
 
