@@ -1,5 +1,7 @@
 //! Keeps the targets in line with the volumes and snapshots that are online.
 
+mod wanted;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
@@ -8,74 +10,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use array::Array;
-use array::api::{Cache, SnapshotAccess, SnapshotInfo, VolumeInfo, VolumeState};
+use array::api::{SnapshotInfo, VolumeInfo, VolumeState};
 use group::access::Object;
 use group::membership::{GroupId, SpreadId};
 use group::ownership::MemberId;
 use group::words::counted;
 use ring::wait::{Bell, OneshotReceiver, both};
-use target::{
-    Access, ConnectionInfo, RemoteTarget, TargetError, TargetSpec, Targets, UnitInfo, UnitSpec,
-};
+use target::{Access, ConnectionInfo, RemoteTarget, TargetError, TargetSpec, Targets, UnitInfo};
 
 use crate::events::{Event, EventLog, Kind, ObjectKind};
 use crate::mutants::{self, Mutant};
 use crate::names::Names;
 use crate::reply::{Connection, DiskFigures, Figures, VolumeFigures};
 use crate::settings::{MemberSettings, hidden};
-use crate::spread::{self, DiskError, Spread};
+use crate::spread::{self, Spread};
+use wanted::Wanted;
 
 /// How long hosts have to log out once they are told that their target goes.
 pub const GRACE: Duration = Duration::from_secs(5);
-
-/// What is to be served, by the name of its target. Its device is made when it is served: most that are
-/// wanted are served already.
-#[derive(Debug)]
-struct Wanted {
-    iqn: String,
-    serial: String,
-    /// The number of the volume whose settings say who may use it.
-    volume: u32,
-    volume_name: String,
-    source: Source,
-}
-
-/// What a target gives its hosts.
-#[derive(Debug)]
-enum Source {
-    Volume {
-        write_cache: bool,
-    },
-    /// A volume that lies on several members.
-    Spread(SpreadId),
-    /// A snapshot of this name, to be read.
-    Snapshot(String),
-    /// What is written over a snapshot of this name.
-    View {
-        snapshot: String,
-        write_cache: bool,
-    },
-}
-
-impl Wanted {
-    fn object(&self) -> Object {
-        match self.source {
-            Source::Volume { .. } | Source::Spread(_) => Object::Volume,
-            Source::Snapshot(_) | Source::View { .. } => Object::Snapshot,
-        }
-    }
-
-    /// As operators call it.
-    fn name(&self) -> String {
-        let volume = &self.volume_name;
-        match &self.source {
-            Source::Volume { .. } | Source::Spread(_) => volume.clone(),
-            Source::Snapshot(snapshot) | Source::View { snapshot, .. } => {
-                format!("{volume}@{snapshot}")
-            }
-        }
-    }
-}
 
 /// What is served as a target. Its name may pass from one volume to another.
 #[derive(Debug, Clone)]
@@ -550,79 +502,6 @@ impl Serving {
             }
         }
         known
-    }
-
-    fn wanted(&self) -> Vec<Wanted> {
-        let mut wanted = Vec::new();
-        let mut snapshots = self.array.all_snapshots();
-        for (volume, id) in self.servable() {
-            let is_withheld = self.settings.withheld(volume.id).is_some() && !serves_leaving();
-            if volume.state == VolumeState::Deleted || is_withheld {
-                continue;
-            }
-            if matches!(volume.state, VolumeState::Online | VolumeState::Degraded) {
-                wanted.push(self.volume_target(&volume, id));
-            }
-            if volume.state != VolumeState::Lost {
-                let online = online_of(&mut snapshots, &volume);
-                wanted.extend(online.filter_map(|s| self.snapshot_target(&volume, s)));
-            }
-        }
-        wanted
-    }
-
-    fn volume_target(&self, volume: &VolumeInfo, id: Option<SpreadId>) -> Wanted {
-        Wanted {
-            iqn: self.iqn_of_volume(volume),
-            serial: self.names().volume_serial(volume),
-            volume: volume.id,
-            volume_name: volume.name.clone(),
-            source: match id {
-                Some(id) => Source::Spread(id),
-                None => Source::Volume { write_cache: volume.cache == Cache::Volatile },
-            },
-        }
-    }
-
-    fn snapshot_target(&self, volume: &VolumeInfo, snapshot: SnapshotInfo) -> Option<Wanted> {
-        let iqn = self.names().snapshot((volume.id, &volume.name), &snapshot.name);
-        let (serial, source) = if snapshot.access == SnapshotAccess::ReadWrite {
-            // A disk of its own to hosts, as it is no more what the snapshot is.
-            let view = self.array.snapshot_view(&volume.name, &snapshot.name).ok()?;
-            let write_cache = view.cache == Cache::Volatile;
-            let source = Source::View { snapshot: snapshot.name, write_cache };
-            (self.names().volume_serial(&view), source)
-        } else {
-            (self.names().snapshot_serial(&snapshot), Source::Snapshot(snapshot.name))
-        };
-        Some(Wanted { iqn, serial, volume: volume.id, volume_name: volume.name.clone(), source })
-    }
-
-    /// The disk of a target; `None` of what was deleted meanwhile.
-    ///
-    /// # Errors
-    /// The slices of a volume make no disk.
-    fn unit(&self, wanted: &Wanted) -> Result<Option<UnitSpec>, DiskError> {
-        let (array, volume) = (&self.array, &wanted.volume_name);
-        let (device, write_cache, read_only) = match &wanted.source {
-            Source::Volume { write_cache } => (array.device(volume).ok(), *write_cache, false),
-            Source::Spread(id) => (Some(self.spread.device(id)?), false, false),
-            Source::Snapshot(snapshot) => {
-                (array.snapshot_device(volume, snapshot).ok(), false, true)
-            }
-            Source::View { snapshot, write_cache } => {
-                (array.snapshot_view_device(volume, snapshot).ok(), *write_cache, false)
-            }
-        };
-        let (serial, name) = (wanted.serial.clone(), wanted.name());
-        Ok(device.map(|device| UnitSpec {
-            device,
-            serial,
-            write_cache,
-            read_only,
-            referrals: None,
-            name,
-        }))
     }
 }
 

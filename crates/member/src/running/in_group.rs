@@ -83,14 +83,12 @@ impl Member {
     /// Takes part in the group, if the member is in one.
     pub(crate) fn start_in_group(&self) {
         let (array, settings) = (self.array.clone(), self.settings.clone());
-        // It knows the group in turn.
-        let spread = Rc::downgrade(self.serving.spread());
+        let spread = self.serving.spread().names_later();
         self.membership.set_volumes(move || {
             // Those in the recycle bin too. The volume of settings has the same name on each member.
             let names = array.volumes().into_iter().map(|volume| volume.name);
             let names = names.filter(|name| !settings.reserves(name));
-            let spread = spread.upgrade().map(|spread| spread.names()).unwrap_or_default();
-            names.chain(spread).collect()
+            names.chain(spread()).collect()
         });
         let settings = self.settings.clone();
         self.membership.set_in_hands(move || {
@@ -319,12 +317,10 @@ fn used_by(state: &State) -> NamesUsed {
     uses
 }
 
-/// The names of volumes that are on their way to other members, or from them; `None` where not all of them read, or not
-/// all of those that lie on several members.
+/// The names of volumes that are on their way to other members, or from them; `None` where some names do not read.
 fn on_their_way(state: &State) -> Option<Vec<String>> {
     let leave = state.departures.values().map(|it| Some(it.as_ref().ok()?.name.clone()));
     let come = state.arrivals.values().map(|it| Some(it.as_ref().ok()?.name.clone()));
-    // What a volume is called that does not read nobody knows: no name is given back.
     let unread = state.spreads.values().any(Result::is_err).then_some(None);
     leave.chain(come).chain(unread).collect()
 }

@@ -99,8 +99,14 @@ impl Spread {
         self.settings.find_spread(|record| folded(&record.name) == name).is_some()
     }
 
+    /// What gives their names for as long as the member runs: for whom it knows in turn.
+    pub(crate) fn names_later(self: &Rc<Self>) -> impl Fn() -> Vec<String> + use<> {
+        let spread = Rc::downgrade(self);
+        move || spread.upgrade().map(|spread| spread.names()).unwrap_or_default()
+    }
+
     /// The names that the group has promised to this member for them.
-    pub(crate) fn names(&self) -> Vec<String> {
+    fn names(&self) -> Vec<String> {
         let all = self.settings.spreads().into_iter();
         all.filter(|record| self.is_of(record)).map(|record| record.name).collect()
     }

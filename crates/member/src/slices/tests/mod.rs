@@ -99,11 +99,14 @@ async fn until(what: &str, happened: impl Fn() -> bool) {
     assert!(ring::timeout(LIMIT, all).await.is_some(), "this never happened: {what}");
 }
 
+/// A slice, its home, and what is behind it.
+type Held = (SliceId, MemberId, Arc<dyn BlockDevice>);
+
 /// A member that holds slices, and may be away.
 #[derive(Debug)]
 struct Holder {
     portal: Mutex<Option<SlicePortal>>,
-    slices: Mutex<Vec<(SliceId, MemberId, Arc<dyn BlockDevice>)>>,
+    slices: Mutex<Vec<Held>>,
     fence_limit: Duration,
     asked: AtomicUsize,
 }
