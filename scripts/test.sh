@@ -48,6 +48,10 @@ one() {
   elif ((status != 0)) && ! grep --quiet '^test result: FAILED' "$log"; then
     echo "test ended ... FAILED: $1 ended with $status" >>"$log"
     echo "test result: FAILED. 0 passed; 1 failed; 0 ignored" >>"$log"
+  elif ! grep --quiet '^test result: ' "$log"; then
+    status=1
+    echo "test result ... FAILED: $1 ended without a word of how its tests went" >>"$log"
+    echo "test result: FAILED. 0 passed; 1 failed; 0 ignored" >>"$log"
   fi
   ((status == 0)) || echo "$1" >>"$LOGS/failed"
   printf '%5d s  %s  %s\n' $((SECONDS - begun)) "$1" \
