@@ -323,7 +323,9 @@ fn all_paths_down_is_an_error_only_after_the_limit() {
         proxy.cut();
         let since = Instant::now();
         let failed = disk.write(0, data(&[1; 512]), WriteFlags::VOLATILE).await;
-        assert_eq!(failed, Err(BlockError::Unreachable));
+        // It was sent if it came before the loss was noticed.
+        let is_told = matches!(failed, Err(BlockError::Unreachable | BlockError::InDoubt));
+        assert!(is_told, "{failed:?}");
         let took = since.elapsed();
         assert!((3500..9000).contains(&took.as_millis()), "{took:?}");
         proxy.open();

@@ -95,6 +95,8 @@ const LEAST: &[(&str, &str, Role)] = &[
     ("GET", "/v1/schedules/{name}", ReadOnly),
     ("DELETE", "/v1/schedules/{name}", Operator),
     ("PATCH", "/v1/schedules/{name}", Operator),
+    ("GET", "/v1/slices", ReadOnly),
+    ("DELETE", "/v1/slices/{id}", Operator),
     ("GET", "/v1/snapshots", ReadOnly),
     ("POST", "/v1/snapshots", Operator),
     ("GET", "/v1/snapshots/{volume}/{name}", ReadOnly),

@@ -47,6 +47,10 @@ fn of_kind(kind: Kind, name: &str) -> String {
         Kind::SnapshotsNotWhole => {
             "see 'drystone snapshot list', and take them again when all members are there".to_owned()
         }
+        Kind::SliceUnreachable => {
+            "start that member, or see whether this one reaches it: 'drystone member list'; 'drystone volume show' says where the rest lies".to_owned()
+        }
+        Kind::SliceLeftOver => "see 'drystone volume slices'".to_owned(),
         Kind::VolumeMoveGivenUp => {
             format!("nothing, if it was cancelled; else mend that and begin again: 'drystone volume move {name}'")
         }

@@ -10,6 +10,11 @@ use super::{MemberRecord, MembershipError};
 /// for requests that other members carry to it.
 pub const PORTS: u16 = 4;
 
+/// How far behind the first of them is the port at which a member serves slices of volumes of others
+/// (docs/decisions/0052). It is not one of [`PORTS`]: a member listens there once it has a slice, and those of one server may
+/// be as near to each other as before where they have none.
+pub const SLICES_BEHIND: u16 = 4;
+
 /// The last port that has the others behind it.
 pub const PORT_MAX: u16 = u16::MAX - PORTS + 1;
 

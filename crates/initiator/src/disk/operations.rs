@@ -111,7 +111,12 @@ impl Core {
         if !is_due {
             return Ok(());
         }
-        self.synchronize().await?;
+        let synchronized = self.synchronize().await;
+        // What was written is there, whether it lasts or not.
+        synchronized.map_err(|error| match error {
+            BlockError::Unreachable => BlockError::InDoubt,
+            other => other,
+        })?;
         if self.cache.losses() == losses { Ok(()) } else { Err(BlockError::LostWrites) }
     }
 

@@ -50,7 +50,7 @@ pub(super) use admission::{AskingMember, admit_carried, admit_member};
 pub(super) use behalf::{Behalf, Carried};
 pub(super) use entrance::attend;
 pub(super) use fetch::{Budget, fetch};
-pub(super) use gather::{Meant, OfMember, count_elsewhere, gather, here, one_here};
+pub(super) use gather::{Meant, OfMember, count_elsewhere, gather, gather_with, here, one_here};
 pub(super) use lines::Lines;
 pub(super) use own_line::{OwnError, OwnLine};
 pub(super) use send::send;

@@ -1,0 +1,19 @@
+//! Slices of volumes that lie on several members.
+
+use axum::http::Method;
+
+use super::http::Sent;
+use super::{Client, Result, path};
+use crate::types::Slice;
+
+impl Client {
+    /// Slices that members have of other homes' volumes, and those that homes wait for as they delete volumes.
+    pub fn slices(&self) -> Result<Vec<Slice>> {
+        self.list("/v1/slices")
+    }
+
+    /// Discards a slice that is left over, or that is awaited in vain.
+    pub fn discard_slice(&self, id: &str) -> Result<()> {
+        self.call(&Sent::new(Method::DELETE, &path(["slices", id]))).map(drop)
+    }
+}

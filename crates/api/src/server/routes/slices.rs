@@ -1,0 +1,133 @@
+//! `/v1/slices`: the parts of volumes that lie on several members. What members ask of each other about them is answered to
+//! members alone, at the last of their ports, and is in no document.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use axum::routing::post;
+use axum::{Extension, Router};
+use group::membership::SliceId;
+use group::ownership::MemberId;
+use group::spread::{HomeSays, Question};
+use member::audit::Change;
+use member::slices::Opening;
+use member::{Request as Asked, SliceLetter, SpreadRequest};
+
+use super::Shared;
+use super::described::{ChangeRefusals, Refusals};
+use super::volumes::PageQuery;
+use crate::mutants::{self, Mutant};
+use crate::problem::Problem;
+use crate::server::admit::Caller;
+use crate::server::app::App;
+use crate::server::body::{Asked as Words, Named, Sent, json};
+use crate::server::carry::{AskingMember, Meant, gather_with};
+use crate::server::pages::page;
+use crate::server::spread::words::{Asking, LETTERS_PATH, OPEN_PATH, Opened, SAYS_PATH, Said};
+use crate::server::spread::{discard, own_slices};
+use crate::types::{Nothing, Slice};
+
+/// List the slices of volumes that lie on several members
+///
+/// Those that members have of volumes whose home is another one, and those that homes wait for as they delete volumes.
+#[utoipa::path(
+    get, path = "/v1/slices", tag = "volumes", params(PageQuery),
+    responses(
+        (status = 200, description = "The slices.", body = Vec<Slice>,
+         headers(("Link" = String, description = "The next page, if there is one."),
+                 ("Drystone-Members-Missing" = String,
+                  description = "The members of which nothing is in it, if there are any."))),
+        Refusals,
+    ),
+)]
+pub(super) async fn list_slices(
+    State(app): Shared,
+    meant: Meant,
+    Words(query): Words<PageQuery>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let gathered = gather_with::<Slice>(&app, &meant, "/v1/slices", own_slices(&app)).await?;
+    Ok(gathered.tell(page(&gathered.all, query.page(), &uri)?))
+}
+
+/// Discard a slice of a volume that lies on several members
+///
+/// One that is left over, at the member that has it: it is deleted for good. Or one that the home of a deleted volume awaits of
+/// a member that was removed from the group, at that home: it is not waited for any more, and what that server has of it
+/// stays there.
+#[utoipa::path(
+    delete, path = "/v1/slices/{id}", tag = "volumes",
+    params(("id" = String, Path, description = "The slice.")),
+    responses((status = 204, description = "It is deleted, or not waited for any more."), ChangeRefusals),
+)]
+pub(super) async fn discard_slice(
+    State(app): Shared,
+    Named(id): Named<String>,
+) -> Result<StatusCode, Problem> {
+    discard(&app, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What members ask of each other.
+pub(super) fn router() -> Router<Arc<App>> {
+    Router::new()
+        .route(LETTERS_PATH, post(obey))
+        .route(OPEN_PATH, post(open))
+        .route(SAYS_PATH, post(say))
+}
+
+/// An order of the home of a slice. Whether it is its home the member says, by who has proved itself here.
+async fn obey(
+    State(app): Shared,
+    Extension(asking): Extension<AskingMember>,
+    Extension(caller): Extension<Caller>,
+    Sent(letter): Sent<SliceLetter>,
+) -> Result<StatusCode, Problem> {
+    let from = from(&asking, letter.letter.home);
+    let outcome = format!(
+        "{:?}, of slice {} of the spread volume '{}'",
+        letter.letter.order, letter.letter.slice, letter.letter.name
+    );
+    let request = SpreadRequest::Letter { from, letter: Box::new(letter) };
+    app.ask::<Nothing>(Asked::Spread(request)).await?;
+    // What is refused is asked for again and again: that is on no record.
+    app.logs.audit.change(Change {
+        who: caller.actor(),
+        from: caller.place(),
+        operation: format!("POST {LETTERS_PATH}"),
+        path: LETTERS_PATH.to_owned(),
+        done: true,
+        outcome,
+    });
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A slice is to be opened for its home.
+async fn open(
+    State(app): Shared,
+    Extension(asking): Extension<AskingMember>,
+    Named(slice): Named<SliceId>,
+    Sent(Asking { life }): Sent<Asking>,
+) -> Result<Response, Problem> {
+    let request = SpreadRequest::Open { from: asking.number, slice, life };
+    let opening: Opening = app.ask(Asked::Spread(request)).await?;
+    Ok(json(&Opened::from(opening)))
+}
+
+/// What of a slice?
+async fn say(
+    State(app): Shared,
+    Extension(asking): Extension<AskingMember>,
+    Sent(question): Sent<Question>,
+) -> Result<Response, Problem> {
+    let request = SpreadRequest::Says { from: asking.number, question };
+    let says: HomeSays = app.ask(Asked::Spread(request)).await?;
+    Ok(json(&Said { says }))
+}
+
+/// Who sends an order: whoever has proved itself, whatever the order says.
+fn from(asking: &AskingMember, home: MemberId) -> MemberId {
+    if mutants::is(Mutant::ObeyAnyMember) { home } else { asking.number }
+}

@@ -1,0 +1,89 @@
+//! How the home of a volume reaches slices of other members: it asks them for an opening, as members ask each other.
+
+use std::fmt::{self, Formatter};
+use std::sync::{Arc, Weak};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use group::membership::SliceId;
+use group::ownership::MemberId;
+use member::SliceOpeners;
+use member::slices::{AskError, Opening, SliceOpener};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+use super::remote;
+use crate::server::app::App;
+
+/// Asks on the thread of the interface, for cores of the member. It keeps neither alive.
+pub(in crate::server) struct Openers {
+    app: Weak<App>,
+    asks_on: Handle,
+}
+
+impl Openers {
+    /// Asks on this runtime.
+    pub(in crate::server) fn here(app: &Arc<App>) -> Self {
+        Self { app: Arc::downgrade(app), asks_on: Handle::current() }
+    }
+}
+
+impl fmt::Debug for Openers {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Openers").finish_non_exhaustive()
+    }
+}
+
+impl SliceOpeners for Openers {
+    fn opener(&self, to: MemberId, slice: &SliceId, life: u64) -> Arc<dyn SliceOpener> {
+        let (app, asks_on) = (self.app.clone(), self.asks_on.clone());
+        Arc::new(OneSlice { app, asks_on, to, slice: slice.clone(), life })
+    }
+}
+
+/// Asks for openings of one slice.
+struct OneSlice {
+    app: Weak<App>,
+    asks_on: Handle,
+    to: MemberId,
+    slice: SliceId,
+    life: u64,
+}
+
+impl fmt::Debug for OneSlice {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let Self { to, slice, .. } = self;
+        out.debug_struct("OneSlice").field("to", to).field("slice", slice).finish_non_exhaustive()
+    }
+}
+
+/// Ends a question that nobody waits for any more.
+struct Asked(AbortHandle);
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl SliceOpener for OneSlice {
+    fn open(&self) -> BoxFuture<'_, Result<Opening, AskError>> {
+        let (app, to, slice, life) = (self.app.clone(), self.to, self.slice.clone(), self.life);
+        let (answer, coming) = oneshot::channel();
+        let asking = self.asks_on.spawn(async move {
+            let Some(app) = app.upgrade() else { return };
+            // Whoever waited may have gone.
+            drop(answer.send(remote::open(&app, to, (&slice, life)).await));
+        });
+        let asked = Asked(asking.abort_handle());
+        async move {
+            let _asked = asked;
+            match coming.await {
+                Ok(answer) => answer.map_err(Into::into),
+                Err(_) => Err("this member is stopping".into()),
+            }
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,68 @@
+//! What members say to each other of volumes that lie on several of them: on which paths, and in which words. All bodies
+//! are JSON.
+//!
+//! ```text
+//!  the home of a volume                            a member that has a slice of it, or is to have one
+//!  POST /v1/slices/letters      an order    ─▶  makes the slice, makes it larger, or deletes it
+//!  POST /v1/slices/{id}/open    its life    ─▶  opens the slice, and answers with what that takes
+//!
+//!  a member that has a slice                       the home of its volume
+//!  POST /v1/slices/says         a question  ─▶  says whether it has the volume still
+//! ```
+
+use std::net::SocketAddr;
+
+use group::spread::HomeSays;
+use member::SecretText;
+use member::slices::Opening;
+use serde::{Deserialize, Serialize};
+
+/// An order of a home.
+pub(in crate::server) const LETTERS_PATH: &str = "/v1/slices/letters";
+
+/// A slice is to be opened.
+pub(in crate::server) const OPEN_PATH: &str = "/v1/slices/{id}/open";
+
+/// What of a slice, a home is asked.
+pub(in crate::server) const SAYS_PATH: &str = "/v1/slices/says";
+
+/// Who asks for an opening.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::server) struct Asking {
+    /// What tells this life of the home from those before.
+    pub(in crate::server) life: u64,
+}
+
+/// What a home says of a slice.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::server) struct Said {
+    /// That.
+    pub(in crate::server) says: HomeSays,
+}
+
+/// An opening, with its secrets: it goes over the members' own TLS alone.
+#[derive(Serialize, Deserialize)]
+pub(in crate::server) struct Opened {
+    portal: SocketAddr,
+    target: String,
+    user: String,
+    secret: String,
+    mutual_user: String,
+    mutual_secret: String,
+}
+
+impl From<Opening> for Opened {
+    fn from(opening: Opening) -> Self {
+        let Opening { portal, target, user, secret, mutual_user, mutual_secret } = opening;
+        let (secret, mutual_secret) = (secret.0, mutual_secret.0);
+        Self { portal, target, user, secret, mutual_user, mutual_secret }
+    }
+}
+
+impl From<Opened> for Opening {
+    fn from(opened: Opened) -> Self {
+        let Opened { portal, target, user, secret, mutual_user, mutual_secret } = opened;
+        let (secret, mutual_secret) = (SecretText(secret), SecretText(mutual_secret));
+        Self { portal, target, user, secret, mutual_user, mutual_secret }
+    }
+}

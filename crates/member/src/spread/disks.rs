@@ -1,0 +1,97 @@
+//! The disk of one spread volume at its home.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use array::{Array, ArrayError};
+use block::{BlockDevice, Dealing, Geometry, SpreadDisk, SpreadError};
+use group::spread::{Seat, SpreadRecord, hidden_name};
+use iscsi::text::{IscsiName, NameError};
+use thiserror::Error;
+
+use super::waiting::Openers;
+use crate::mutants::{self, Mutant};
+use crate::names::Names;
+use crate::slices::{LinkOptions, SliceLink};
+
+/// Why slices make no disk.
+#[derive(Debug, Error)]
+pub(crate) enum DiskError {
+    /// It is being made, or goes, or is another member's.
+    #[error("it is not this member that serves the volume, or not all of it is there")]
+    NotThere,
+    /// The own slice is not there.
+    #[error("the slice of this member is not on its array: {0}")]
+    OwnSlice(#[from] ArrayError),
+    /// They do not fit each other.
+    #[error(transparent)]
+    Spread(#[from] SpreadError),
+    /// The home has no name at slices of other members.
+    #[error("this member has no name that it could log in by: {0}")]
+    Name(#[from] NameError),
+}
+
+/// A disk over all slices of a volume.
+#[derive(Debug)]
+pub(super) struct HomeDisk {
+    disk: Arc<SpreadDisk>,
+    /// Those of other members, by number from 1 on.
+    links: Vec<Arc<SliceLink>>,
+    block_bytes: u32,
+}
+
+impl HomeDisk {
+    /// Opens it. Slices of other members need not be there: requests wait for them.
+    pub(super) fn open(
+        array: &Array,
+        record: &SpreadRecord,
+        (openers, patience): (&Openers, Duration),
+    ) -> Result<Self, DiskError> {
+        let own = array.device(&hidden_name(&record.id))?;
+        let shape = own.geometry();
+        let block_bytes = shape.block_bytes;
+        let blocks = record.size_bytes / u64::from(block_bytes);
+        let initiator =
+            IscsiName::parse(&format!("{}:home", Names::usual_prefix(&array.info().id)))?;
+        let core = ring::remote(ring::core_id());
+        let seats = record.seats.iter().enumerate().skip(1);
+        let link = |(number, seat): (usize, &Seat)| {
+            let options = LinkOptions {
+                name: format!("slice {number} of {}, on {}", record.name, seat.member),
+                geometry: Geometry { blocks, ..shape },
+                initiator: initiator.clone(),
+                patience,
+            };
+            let opener = openers.opener(seat.member, seat.slice.clone());
+            Arc::new(SliceLink::start(&core, opener, options))
+        };
+        let links: Vec<Arc<SliceLink>> = seats.map(link).collect();
+        let others = links.iter().map(|link| link.clone() as Arc<dyn BlockDevice>);
+        let mut slices: Vec<_> = std::iter::once(own).chain(others).collect();
+        if mutants::is(Mutant::OwnForAll) {
+            let own = slices[0].clone();
+            slices.fill(own);
+        }
+        let dealing = Dealing::new(record.page_bytes, record.pattern.clone().into())?;
+        let disk = Arc::new(SpreadDisk::new(slices, dealing, blocks)?);
+        Ok(Self { disk, links, block_bytes })
+    }
+
+    pub(super) fn device(&self) -> Arc<dyn BlockDevice> {
+        self.disk.clone()
+    }
+
+    /// Has this size from now on: all slices have it.
+    pub(super) fn grow(&self, size_bytes: u64) -> Result<(), DiskError> {
+        let blocks = size_bytes / u64::from(self.block_bytes);
+        for link in &self.links {
+            link.grow(blocks);
+        }
+        Ok(self.disk.grow(blocks)?)
+    }
+
+    /// For how long each slice cannot be reached, and why, by number.
+    pub(super) fn troubles(&self) -> Vec<Option<(Duration, String)>> {
+        std::iter::once(None).chain(self.links.iter().map(|link| link.trouble())).collect()
+    }
+}
