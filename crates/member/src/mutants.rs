@@ -160,6 +160,10 @@ pub(crate) enum Mutant {
     PurgeStored,
     /// Serve a slice to its home although it was given to this server as another member.
     OpenForeign,
+    /// Open a slice before it is stored that it is opened.
+    OpenUnstored,
+    /// Use a slice before it is stored that it has answered an opening.
+    OpenedUnstored,
     /// Say that there is no such volume out of another array than the group knows the member by.
     SayByOtherArray,
 }

@@ -4,18 +4,18 @@
 //! change asks the home what is next, carries its letters to members, and says what these have answered.
 
 use std::fmt::Debug;
-use std::sync::Arc;
 
 use array::Level;
 use array::api::VolumeSpec;
+use futures_util::future::BoxFuture;
 use group::membership::{GroupId, SliceId, SpreadId};
 use group::ownership::MemberId;
 use group::spread::{
-    Answer, HomeSays, Letter, Order, Pattern, Question, Seat, SliceRecord, SpreadRecord,
+    Answer, HomeSays, Letter, Openings, Order, Pattern, Question, Seat, SliceRecord, SpreadRecord,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::slices::SliceOpener;
+use crate::slices::{AskError, Opening};
 
 /// About volumes that lie on several members. What each is answered with stands behind the arrow, nothing where there is
 /// none.
@@ -41,8 +41,8 @@ pub enum SpreadRequest {
     /// To a member that has a slice, or is to have one: an order of its home. `from` has proved itself where it came from. A
     /// refusal says that it is not done; what is asked for again is done once.
     Letter { from: MemberId, letter: Box<SliceLetter> },
-    /// To a member that has a slice: open it for its home, in this life of that → [`crate::slices::Opening`].
-    Open { from: MemberId, slice: SliceId, life: u64 },
+    /// To a member that has a slice: open it for its home → [`crate::slices::Opening`].
+    Open { from: MemberId, slice: SliceId, asked: OpeningAsked },
     /// To a home: what is it with this slice? → [`HomeSays`].
     Says { from: MemberId, question: Question },
     /// To a member that has slices → [`SliceShown`]s.
@@ -152,8 +152,22 @@ pub enum SliceFate {
     Going,
 }
 
+/// What a home says of itself when it asks for an opening. Later versions may add fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpeningAsked {
+    /// What tells this life of the home from others, drawn at its start.
+    pub life: u64,
+    /// What it knows of the openings of the slice. The one that it asks for is stored as begun.
+    pub openings: Openings,
+}
+
 /// How a home reaches slices that other members have. The interface gives it to a member once it runs.
 pub trait SliceOpeners: Debug + Send + Sync {
-    /// What asks this member to open a slice for its home, in this life of that.
-    fn opener(&self, to: MemberId, slice: &SliceId, life: u64) -> Arc<dyn SliceOpener>;
+    /// Asks this member once to open a slice for its home. An answer must be one to this question.
+    fn open(
+        &self,
+        to: MemberId,
+        slice: &SliceId,
+        asked: OpeningAsked,
+    ) -> BoxFuture<'static, Result<Opening, AskError>>;
 }

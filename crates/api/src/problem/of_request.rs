@@ -89,16 +89,20 @@ const fn of_spread(error: &SpreadRefusal) -> Code {
         SpreadRefusal::Slice(error) => match error {
             SliceRefusal::NotHome { .. } => Code::Forbidden,
             SliceRefusal::Unreadable(_) => Code::Failed,
+            SliceRefusal::Unsound(_) => Code::Invalid,
             SliceRefusal::OtherMember(_)
             | SliceRefusal::OtherVolume
             | SliceRefusal::Going
             | SliceRefusal::NotThere
             | SliceRefusal::Unrecorded
+            | SliceRefusal::OldSlice
+            | SliceRefusal::OldHome(_)
             | SliceRefusal::Lost => Code::WrongState,
         },
         SpreadRefusal::Open(error) => match error {
             SliceOpenError::Unknown(_) => Code::NoSuchSlice,
             SliceOpenError::NotHome { .. } => Code::Forbidden,
+            SliceOpenError::FormerLife(_) => Code::WrongState,
             SliceOpenError::Busy(_) => Code::TooBusy,
             SliceOpenError::Stopping => Code::Stopping,
             SliceOpenError::Target(_)

@@ -211,9 +211,8 @@ impl Slices {
     /// ends first: nothing that was sent to it is done after this answers. Openings of one slice come one after the other,
     /// and the last one holds. It goes on where nobody waits for its answer any more.
     ///
-    /// The caller has compared `life` with the one that the group knows of that member. Here a life is refused only when
-    /// another one has come after it while this member was up: of two that it has not seen, the later one to come would
-    /// get the slice, and end what the other one has open.
+    /// The caller has [compared](group::spread::check_opening) what the home knows of openings with what is stored. A life is
+    /// refused here when another one has come after it while this member was up.
     ///
     /// # Errors
     /// [`OpenError`]. After [`OpenError::Busy`] the slice is closed to all.

@@ -54,15 +54,15 @@ impl HomeDisk {
         let initiator =
             IscsiName::parse(&format!("{}:home", Names::usual_prefix(&array.info().id)))?;
         let core = ring::remote(ring::core_id());
-        let seats = record.seats.iter().enumerate().skip(1);
-        let link = |(number, seat): (usize, &Seat)| {
+        let seats = (0_u8..).zip(&record.seats).skip(1);
+        let link = |(number, seat): (u8, &Seat)| {
             let options = LinkOptions {
                 name: format!("slice {number} of {}, on {}", record.name, seat.member),
                 geometry: Geometry { blocks, ..shape },
                 initiator: initiator.clone(),
                 patience,
             };
-            let opener = openers.opener(seat.member, seat.slice.clone());
+            let opener = openers.opener((&record.id, number), (&seat.slice, seat.member));
             Arc::new(SliceLink::start(&core, opener, options))
         };
         let links: Vec<Arc<SliceLink>> = seats.map(link).collect();

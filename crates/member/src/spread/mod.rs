@@ -57,7 +57,7 @@ impl Spread {
         settings: Rc<MemberSettings>,
         membership: Rc<InGroup>,
     ) -> Rc<Self> {
-        let openers = Openers::new();
+        let openers = Openers::new(&settings);
         let (disks, patience) = (RefCell::default(), RefCell::new(PATIENCE));
         Rc::new(Self { array, settings, membership, openers, disks, patience })
     }

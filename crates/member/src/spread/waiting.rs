@@ -1,52 +1,123 @@
-//! How slices are opened that wait for whoever knows how.
+//! How slices of other members are opened: by whoever knows the way once the interface is there, and with the number that
+//! each opening has ([`group::spread::Opening`]), which is stored before a member is asked and again when it has answered.
 
+use std::cell::RefCell;
+use std::fmt::{self, Debug, Formatter};
+use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::{BoxFuture, FutureExt};
-use group::membership::SliceId;
+use group::membership::{SliceId, SpreadId};
 use group::ownership::MemberId;
+use group::spread::{Opening as Number, Openings};
+use ring::Remote;
 
+use crate::mutants::{self, Mutant};
+use crate::settings::{KeptError, MemberSettings};
 use crate::slices::{AskError, Opening, SliceOpener};
-use crate::spread_request::SliceOpeners;
+use crate::spread_request::{OpeningAsked, SliceOpeners};
 
-/// How slices of other members are reached, once somebody has said so, in this life of the member.
-#[derive(Debug, Clone)]
+thread_local! {
+    /// What the member of this core has stored.
+    static STORED: RefCell<Weak<MemberSettings>> = const { RefCell::new(Weak::new()) };
+}
+
+/// How slices of other members are reached, in this life of the member.
+#[derive(Clone)]
 pub(super) struct Openers {
     given: Arc<Mutex<Option<Arc<dyn SliceOpeners>>>>,
-    /// By which members tell the lives of this one apart in what they log.
+    /// By which members tell the lives of this one apart.
     life: u64,
+    /// Where openings are stored.
+    core: Remote,
+}
+
+impl Debug for Openers {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Openers").field("life", &self.life).finish_non_exhaustive()
+    }
 }
 
 impl Openers {
-    pub(super) fn new() -> Self {
-        // Nothing rests on it.
-        Self { given: Arc::default(), life: getrandom::u64().unwrap_or_default() }
+    /// For the member of this core, which has these settings.
+    pub(super) fn new(settings: &Rc<MemberSettings>) -> Self {
+        STORED.set(Rc::downgrade(settings));
+        // Two lives without randomness would be taken for one; their openings are told apart all the same.
+        let life = getrandom::u64().unwrap_or_default();
+        Self { given: Arc::default(), life, core: ring::remote(ring::core_id()) }
     }
 
     pub(super) fn set(&self, openers: Arc<dyn SliceOpeners>) {
         *self.given.lock().unwrap_or_else(PoisonError::into_inner) = Some(openers);
     }
 
-    /// What opens this slice of this member.
-    pub(super) fn opener(&self, to: MemberId, slice: SliceId) -> Arc<dyn SliceOpener> {
-        Arc::new(Waiting { openers: self.clone(), to, slice })
+    fn given(&self) -> Option<Arc<dyn SliceOpeners>> {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What opens the slice of this number of a volume, which this member has.
+    pub(super) fn opener(
+        &self,
+        (spread, number): (&SpreadId, u8),
+        (slice, to): (&SliceId, MemberId),
+    ) -> Arc<dyn SliceOpener> {
+        let (openers, spread, slice) = (self.clone(), spread.clone(), slice.clone());
+        Arc::new(OneSlice { openers, spread, number, slice, to })
+    }
+
+    /// Has something stored on the core of the settings, and waits until it is.
+    async fn store<T: Send + 'static>(
+        &self,
+        work: impl AsyncFnOnce(&MemberSettings) -> Result<T, KeptError> + Send + 'static,
+    ) -> Result<T, AskError> {
+        let (done, stored) = ring::oneshot();
+        self.core.run(move || {
+            let Some(settings) = STORED.with_borrow(Weak::upgrade) else { return };
+            ring::spawn(async move { done.send(work(&settings).await) });
+        });
+        Ok(stored.await.ok_or("this member is stopping")??)
     }
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct OneSlice {
     openers: Openers,
-    to: MemberId,
+    spread: SpreadId,
+    number: u8,
     slice: SliceId,
+    to: MemberId,
 }
 
-impl SliceOpener for Waiting {
+impl OneSlice {
+    async fn begin(&self) -> Result<Openings, AskError> {
+        let (spread, number, drawn) = (self.spread.clone(), self.number, getrandom::u32()?);
+        let begin = async move |settings: &MemberSettings| {
+            settings.begin_opening((&spread, number), drawn).await
+        };
+        self.openers.store(begin).await
+    }
+
+    async fn note(&self, opening: Number) -> Result<(), AskError> {
+        if mutants::is(Mutant::OpenedUnstored) {
+            return Ok(());
+        }
+        let (spread, number) = (self.spread.clone(), self.number);
+        let note = async move |settings: &MemberSettings| {
+            settings.note_opened((&spread, number), opening).await
+        };
+        self.openers.store(note).await
+    }
+}
+
+impl SliceOpener for OneSlice {
     fn open(&self) -> BoxFuture<'_, Result<Opening, AskError>> {
-        let given = self.openers.given.lock().unwrap_or_else(PoisonError::into_inner).clone();
         async move {
-            let openers = given.ok_or("this member is starting")?;
-            let opener = openers.opener(self.to, &self.slice, self.openers.life);
-            opener.open().await
+            let openers = self.openers.given().ok_or("this member is starting")?;
+            let openings = self.begin().await?;
+            let asked = OpeningAsked { life: self.openers.life, openings };
+            let opening = openers.open(self.to, &self.slice, asked).await?;
+            self.note(openings.begun).await?;
+            Ok(opening)
         }
         .boxed()
     }

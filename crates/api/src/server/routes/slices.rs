@@ -13,7 +13,7 @@ use group::ownership::MemberId;
 use group::spread::{HomeSays, Question};
 use member::audit::Change;
 use member::slices::Opening;
-use member::{Request as Asked, SliceLetter, SpreadRequest};
+use member::{OpeningAsked, Request as Asked, SliceLetter, SpreadRequest};
 
 use super::Shared;
 use super::described::{ChangeRefusals, Refusals};
@@ -25,7 +25,7 @@ use crate::server::app::App;
 use crate::server::body::{Asked as Words, Named, Sent, json};
 use crate::server::carry::{AskingMember, Meant, gather_with};
 use crate::server::pages::page;
-use crate::server::spread::words::{Asking, LETTERS_PATH, OPEN_PATH, Opened, SAYS_PATH, Said};
+use crate::server::spread::words::{LETTERS_PATH, OPEN_PATH, Opened, SAYS_PATH, Said};
 use crate::server::spread::{discard, own_slices};
 use crate::types::{Nothing, Slice};
 
@@ -109,9 +109,9 @@ async fn open(
     State(app): Shared,
     Extension(asking): Extension<AskingMember>,
     Named(slice): Named<SliceId>,
-    Sent(Asking { life }): Sent<Asking>,
+    Sent(asked): Sent<OpeningAsked>,
 ) -> Result<Response, Problem> {
-    let request = SpreadRequest::Open { from: asking.number, slice, life };
+    let request = SpreadRequest::Open { from: asking.number, slice, asked };
     let opening: Opening = app.ask(Asked::Spread(request)).await?;
     Ok(json(&Opened::from(opening)))
 }

@@ -91,8 +91,7 @@ async fn ask_home(app: &Arc<App>, now: &RollNow, home: MemberId, slices: Vec<Sli
     for SliceShown { record, .. } in slices {
         // Nobody is asked for what another member had: numbers say nothing in another group.
         let is_its = group == Some(&record.group) && record.me == now.me && home != now.me;
-        let question =
-            Question { group: record.group, home, spread: record.spread, slice: record.id.clone() };
+        let question = Question::of(&record);
         let heard = match &mut line {
             Some(line) if is_its => remote::says(app, line, &question).await.ok(),
             _ => None,

@@ -7,8 +7,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use group::membership::SliceId;
 use group::ownership::MemberId;
-use member::SliceOpeners;
-use member::slices::{AskError, Opening, SliceOpener};
+use member::slices::{AskError, Opening};
+use member::{OpeningAsked, SliceOpeners};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -35,29 +35,6 @@ impl fmt::Debug for Openers {
     }
 }
 
-impl SliceOpeners for Openers {
-    fn opener(&self, to: MemberId, slice: &SliceId, life: u64) -> Arc<dyn SliceOpener> {
-        let (app, asks_on) = (self.app.clone(), self.asks_on.clone());
-        Arc::new(OneSlice { app, asks_on, to, slice: slice.clone(), life })
-    }
-}
-
-/// Asks for openings of one slice.
-struct OneSlice {
-    app: Weak<App>,
-    asks_on: Handle,
-    to: MemberId,
-    slice: SliceId,
-    life: u64,
-}
-
-impl fmt::Debug for OneSlice {
-    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let Self { to, slice, .. } = self;
-        out.debug_struct("OneSlice").field("to", to).field("slice", slice).finish_non_exhaustive()
-    }
-}
-
 /// Ends a question that nobody waits for any more.
 struct Asked(AbortHandle);
 
@@ -67,14 +44,19 @@ impl Drop for Asked {
     }
 }
 
-impl SliceOpener for OneSlice {
-    fn open(&self) -> BoxFuture<'_, Result<Opening, AskError>> {
-        let (app, to, slice, life) = (self.app.clone(), self.to, self.slice.clone(), self.life);
+impl SliceOpeners for Openers {
+    fn open(
+        &self,
+        to: MemberId,
+        slice: &SliceId,
+        asked: OpeningAsked,
+    ) -> BoxFuture<'static, Result<Opening, AskError>> {
+        let (app, slice) = (self.app.clone(), slice.clone());
         let (answer, coming) = oneshot::channel();
         let asking = self.asks_on.spawn(async move {
             let Some(app) = app.upgrade() else { return };
             // Whoever waited may have gone.
-            drop(answer.send(remote::open(&app, to, (&slice, life)).await));
+            drop(answer.send(remote::open(&app, to, (&slice, asked)).await));
         });
         let asked = Asked(asking.abort_handle());
         async move {

@@ -7,12 +7,12 @@ use axum::http::Method;
 use group::membership::SliceId;
 use group::ownership::MemberId;
 use group::spread::{HomeSays, Question};
-use member::SliceLetter;
 use member::slices::Opening;
+use member::{OpeningAsked, SliceLetter};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::words::{Asking, LETTERS_PATH, OPEN_PATH, Opened, SAYS_PATH, Said};
+use super::words::{LETTERS_PATH, OPEN_PATH, Opened, SAYS_PATH, Said};
 use crate::problem::{Code, Problem};
 use crate::server::app::App;
 use crate::server::carry::{OwnError, OwnLine};
@@ -49,11 +49,11 @@ pub(super) async fn obey(app: &Arc<App>, to: MemberId, letter: &SliceLetter) -> 
 pub(super) async fn open(
     app: &Arc<App>,
     to: MemberId,
-    (slice, life): (&SliceId, u64),
+    (slice, asked): (&SliceId, OpeningAsked),
 ) -> Result<Opening, Problem> {
     let path = OPEN_PATH.replace("{id}", slice.as_str());
     let mut line = OwnLine::new(app.clone(), to);
-    let answer = ask(&mut line, &name_of(app, to), &path, json(&Asking { life })).await;
+    let answer = ask(&mut line, &name_of(app, to), &path, json(&asked)).await;
     let answer = answer.map_err(|error| named(error.into(), &name_of(app, to)))?;
     read::<Opened>(&answer, &name_of(app, to)).map(Into::into)
 }

@@ -4,7 +4,7 @@
 //! ```text
 //!  the home of a volume                            a member that has a slice of it, or is to have one
 //!  POST /v1/slices/letters      an order    ─▶  makes the slice, makes it larger, or deletes it
-//!  POST /v1/slices/{id}/open    its life    ─▶  opens the slice, and answers with what that takes
+//!  POST /v1/slices/{id}/open    who it is   ─▶  opens the slice, and answers with what that takes
 //!
 //!  a member that has a slice                       the home of its volume
 //!  POST /v1/slices/says         a question  ─▶  says whether it has the volume still
@@ -25,13 +25,6 @@ pub(in crate::server) const OPEN_PATH: &str = "/v1/slices/{id}/open";
 
 /// What of a slice, a home is asked.
 pub(in crate::server) const SAYS_PATH: &str = "/v1/slices/says";
-
-/// Who asks for an opening.
-#[derive(Debug, Serialize, Deserialize)]
-pub(in crate::server) struct Asking {
-    /// What tells this life of the home from those before.
-    pub(in crate::server) life: u64,
-}
 
 /// What a home says of a slice.
 #[derive(Debug, Serialize, Deserialize)]

@@ -6,8 +6,8 @@ use array::api::{Cache, VolumeState};
 use group::membership::SpreadId;
 use group::record::Setting;
 use group::spread::{
-    Answer as Said, Home, HomeStep, Letter, Order, PAGE_BYTES, SliceSet, SpreadRecord, SpreadStage,
-    SpreadStanding, hidden_name,
+    Answer as Said, Home, HomeStep, Letter, Openings, Order, PAGE_BYTES, SliceSet, SpreadRecord,
+    SpreadStage, SpreadStanding, hidden_name,
 };
 
 use super::super::{Member, RequestError, SpreadRefusal};
@@ -52,10 +52,12 @@ impl Member {
         let record = SpreadRecord {
             id: id.clone(),
             group: group.clone(),
+            home_array: self.array.info().id,
             name: spec.name.clone(),
             size_bytes: spec.size_bytes,
             page_bytes: PAGE_BYTES,
             pattern: pattern.clone(),
+            openings: vec![Openings::default(); seats.len()],
             seats: seats.clone(),
             stage: SpreadStage::Making,
         };
@@ -241,7 +243,14 @@ impl Member {
     ) -> Result<(), RequestError> {
         let mut home = self.home(id)?;
         if let Err(error) = self.settings.note_spread(id, standing).await {
-            self.forget_home(id);
+            // It may be stored for all that: what reads counts.
+            match self.settings.spread(id) {
+                Some(record) => {
+                    home.reread(record.standing());
+                    self.keep_home(id, home);
+                }
+                None => self.forget_home(id),
+            }
             return Err(error.into());
         }
         home.stored(standing);
@@ -316,15 +325,7 @@ impl Member {
         let level = plan.and_then(|plan| plan.spec.level);
         let letter = |slice: u8| {
             let seat = record.seats.get(usize::from(slice))?;
-            let letter = Letter {
-                group: record.group.clone(),
-                spread: id.clone(),
-                slice: seat.slice.clone(),
-                home: record.home(),
-                to: seat.member,
-                name: record.name.clone(),
-                order,
-            };
+            let letter = Letter::of(&record, slice, order);
             Some((slice, seat.member, SliceLetter { letter, block_bytes, level }))
         };
         Ok(SpreadStep::Ask { letters: slices.iter().filter_map(letter).collect() })

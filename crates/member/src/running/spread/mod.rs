@@ -88,8 +88,8 @@ impl Member {
             SpreadRequest::Letter { from, letter } => {
                 self.obey_letter(from, &letter).await.map(|()| Answer::Done)
             }
-            SpreadRequest::Open { from, slice, life } => {
-                let opening = self.open_slice(from, &slice, life).await?;
+            SpreadRequest::Open { from, slice, asked } => {
+                let opening = self.open_slice(from, &slice, asked).await?;
                 Ok(Answer::Opening(Box::new(opening)))
             }
             SpreadRequest::Says { from, question } => {

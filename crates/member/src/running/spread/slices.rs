@@ -6,13 +6,13 @@ use group::membership::SliceId;
 use group::ownership::MemberId;
 use group::spread::{
     HomeSays, Order, Question, SliceFate, SliceRecord, SliceRefusal, SliceStage, SliceStanding,
-    SliceStep, WhyLeft, check_letter, decide_slice, hidden_name, slice_step,
+    SliceStep, WhyLeft, check_letter, check_opening, decide_slice, hidden_name, slice_step,
 };
 
 use super::super::{Member, RequestError, SpreadRefusal};
 use crate::mutants::{self, Mutant};
 use crate::slices::Opening;
-use crate::spread_request::SliceLetter;
+use crate::spread_request::{OpeningAsked, SliceLetter};
 
 /// More steps than any order takes.
 const STEPS_MAX: usize = 16;
@@ -33,9 +33,6 @@ impl Member {
         let who = self.serving.spread().who();
         let who = who.as_ref().map(|(group, me)| (group, *me));
         check_letter(&letter.letter, from, who, record.as_ref()).map_err(SpreadRefusal::from)?;
-        if letter.letter.home == letter.letter.to {
-            return Err(SpreadRefusal::OtherSeat.into());
-        }
         self.bring_slice(&letter.letter.slice, Some((order, letter))).await
     }
 
@@ -128,18 +125,7 @@ impl Member {
             return Ok(self.settings.note_slice(slice, next).await?);
         }
         let letter = &letter.ok_or(SpreadRefusal::NoSuchSlice)?.letter;
-        let record = SliceRecord {
-            id: slice.clone(),
-            spread: letter.spread.clone(),
-            group: letter.group.clone(),
-            me: letter.to,
-            home: letter.home,
-            name: letter.name.clone(),
-            volume: hidden_name(&letter.spread),
-            size_bytes: next.size_bytes,
-            stage: next.stage,
-        };
-        Ok(self.settings.prepare_slice(&record).await?)
+        Ok(self.settings.prepare_slice(&letter.record(next)).await?)
     }
 
     async fn make_slice_volume(
@@ -172,13 +158,28 @@ impl Member {
         self.delete_slice_volume(volume).await
     }
 
-    /// Opens a slice for its home.
+    /// Opens a slice for its home, which has stored that it begins that.
     pub(super) async fn open_slice(
         &self,
         from: MemberId,
         slice: &SliceId,
-        life: u64,
+        asked: OpeningAsked,
     ) -> Result<Opening, RequestError> {
+        // Of two openings one is stored before the other is compared with it.
+        let slicing = self.spreads.slicing.take().await;
+        let record = self.slice_to_open(from, slice)?;
+        let opening = check_opening(&record, asked.openings).map_err(SpreadRefusal::from)?;
+        if !mutants::is(Mutant::OpenUnstored) {
+            self.settings.note_opening(slice, opening).await?;
+        }
+        self.serve_slice(&record).await?;
+        drop(slicing);
+        let slices = self.spreads.portal.slices().ok_or(SpreadRefusal::NoSuchSlice)?;
+        Ok(slices.open(slice, from, asked.life).await.map_err(SpreadRefusal::from)?)
+    }
+
+    /// What is stored of a slice that its home may open.
+    fn slice_to_open(&self, from: MemberId, slice: &SliceId) -> Result<SliceRecord, RequestError> {
         let record = self.slice_record(slice)?.ok_or(SpreadRefusal::NoSuchSlice)?;
         if !self.is_slice_served(&record) {
             return Err(match record.stage {
@@ -195,9 +196,7 @@ impl Member {
         if self.array.volume(&record.volume).is_err() {
             return Err(SpreadRefusal::from(SliceRefusal::Lost).into());
         }
-        self.serve_slice(&record).await?;
-        let slices = self.spreads.portal.slices().ok_or(SpreadRefusal::NoSuchSlice)?;
-        Ok(slices.open(slice, from, life).await.map_err(SpreadRefusal::from)?)
+        Ok(record)
     }
 
     /// What a home says of a slice of which its member asks. What goes on with the volume is asked for by orders.

@@ -4,6 +4,7 @@
 mod changes;
 mod leftovers;
 mod life;
+mod openings;
 mod refusals;
 
 use std::collections::BTreeMap;
@@ -18,8 +19,8 @@ use futures_util::future::BoxFuture;
 use group::membership::{GroupId, SliceId, SpreadId};
 use group::ownership::MemberId;
 use group::spread::{
-    Answer as Said, HomeSays, Letter, Order, PAGE_BYTES, Pattern, Question, Seat, SpreadStage,
-    hidden_name,
+    Answer as Said, HomeSays, Letter, Openings, Order, PAGE_BYTES, Pattern, Question, Seat,
+    SpreadRecord, SpreadStage, hidden_name,
 };
 
 use crate::RequestError;
@@ -27,9 +28,10 @@ use crate::life::Remote;
 use crate::membership::tests::{free_at, join, make_group, start};
 use crate::reply::Answer;
 use crate::request::{Request, VolumeRequest};
-use crate::slices::{AskError, Opening, SliceOpener};
+use crate::slices::{AskError, Opening};
 use crate::spread_request::{
-    SliceLetter, SliceOpeners, SliceShown, SpreadPlan, SpreadRequest, SpreadShown, SpreadStep,
+    OpeningAsked, SliceLetter, SliceOpeners, SliceShown, SpreadPlan, SpreadRequest, SpreadShown,
+    SpreadStep,
 };
 use crate::testing::{Rig, Silent, volume};
 
@@ -63,29 +65,18 @@ struct Direct {
 }
 
 impl SliceOpeners for Direct {
-    fn opener(&self, to: MemberId, slice: &SliceId, life: u64) -> Arc<dyn SliceOpener> {
-        let (home, reached, slice) = (self.home, self.reached.clone(), slice.clone());
-        Arc::new(DirectOpener { home, reached, to, slice, life })
-    }
-}
-
-#[derive(Debug)]
-struct DirectOpener {
-    home: MemberId,
-    reached: Arc<Reached>,
-    to: MemberId,
-    slice: SliceId,
-    life: u64,
-}
-
-impl SliceOpener for DirectOpener {
-    fn open(&self) -> BoxFuture<'_, Result<Opening, AskError>> {
-        let remote = self.reached.0.lock().unwrap().get(&self.to).cloned();
-        let (from, slice, life) = (self.home, self.slice.clone(), self.life);
+    fn open(
+        &self,
+        to: MemberId,
+        slice: &SliceId,
+        asked: OpeningAsked,
+    ) -> BoxFuture<'static, Result<Opening, AskError>> {
+        let remote = self.reached.0.lock().unwrap().get(&to).cloned();
+        let (from, slice) = (self.home, slice.clone());
         async move {
             let remote = remote.ok_or("the member is away")?;
             let (done, answer) = ring::oneshot();
-            let open = Request::Spread(SpreadRequest::Open { from, slice, life });
+            let open = Request::Spread(SpreadRequest::Open { from, slice, asked });
             remote.ask(open, Silent, move |answer| {
                 done.send(answer.map_err(|error| error.to_string()));
             });
@@ -234,16 +225,41 @@ impl Lab {
 
     /// An order of the home for the slice of this member.
     fn order(&self, plan: &SpreadPlan, at: usize, order: Order) -> SliceLetter {
-        let letter = Letter {
+        let number = u8::try_from(at).expect("few slices");
+        SliceLetter {
+            letter: Letter::of(&self.record(plan), number, order),
+            block_bytes: 512,
+            level: None,
+        }
+    }
+
+    /// The array of the home.
+    fn array(&self) -> String {
+        self.home().with(async |member| member.array().info().id)
+    }
+
+    /// What the home has stored of a volume; of one that it does not have, what it stores when it makes that.
+    fn record(&self, plan: &SpreadPlan) -> SpreadRecord {
+        let mut stored = spreads(self.home()).into_iter().map(|shown| shown.record);
+        stored.find(|record| record.id == plan.id).unwrap_or_else(|| SpreadRecord {
+            id: plan.id.clone(),
             group: self.group.clone(),
-            spread: plan.id.clone(),
-            slice: plan.seats[at].slice.clone(),
-            home: self.members[0],
-            to: self.members[at],
+            home_array: self.array(),
             name: plan.spec.name.clone(),
-            order,
-        };
-        SliceLetter { letter, block_bytes: 512, level: None }
+            size_bytes: plan.spec.size_bytes,
+            page_bytes: PAGE,
+            pattern: plan.pattern.clone(),
+            openings: vec![Openings::default(); plan.seats.len()],
+            seats: plan.seats.clone(),
+            stage: SpreadStage::Making,
+        })
+    }
+
+    /// Asks this member for the next opening of its slice, as `from`, in a life that nobody has.
+    fn open(&self, plan: &SpreadPlan, at: usize, from: MemberId) -> SpreadRequest {
+        let openings = self.record(plan).openings[at].begin(7);
+        let asked = OpeningAsked { life: 1, openings };
+        SpreadRequest::Open { from, slice: plan.seats[at].slice.clone(), asked }
     }
 
     /// What the home says of the slice of this member.
@@ -251,6 +267,7 @@ impl Lab {
         let question = Question {
             group: self.group.clone(),
             home: self.members[0],
+            home_array: self.array(),
             spread: plan.id.clone(),
             slice: plan.seats[at].slice.clone(),
         };

@@ -84,9 +84,7 @@ fn a_member_that_cannot_read_what_it_has_opens_nothing() {
         let _turn = member.settings().hold().await;
         member.settings().fail_unread().await;
     });
-    let open =
-        SpreadRequest::Open { from: lab.members[0], slice: plan.seats[1].slice.clone(), life: 1 };
-    refused(lab.rig(1), open);
+    refused(lab.rig(1), lab.open(&plan, 1, lab.members[0]));
     refused(lab.rig(1), lab.letter(lab.order(&plan, 1, Order::Go)));
     assert!(has_slice(lab.rig(1), &plan.id));
     assert_eq!((listed(lab.rig(1)), targets(lab.rig(1))), (Vec::new(), Vec::new()));
@@ -122,9 +120,7 @@ fn a_member_with_slices_stays_in_its_group_unless_somebody_says_otherwise() {
             && lab.rig(1).with(async |member| member.spreads.portal.slices().is_none())
     });
     assert!(has_slice(lab.rig(1), &plan.id), "nobody has said that it goes");
-    let open =
-        SpreadRequest::Open { from: lab.members[0], slice: plan.seats[1].slice.clone(), life: 1 };
-    let why = refused(lab.rig(1), open);
+    let why = refused(lab.rig(1), lab.open(&plan, 1, lab.members[0]));
     assert!(why.contains("this server is another member now"), "{why}");
     // The volume can be given up: what is left of it there an operator deletes.
     set_online(lab.home(), "vm", false);
@@ -188,8 +184,7 @@ fn a_slice_of_which_nothing_is_stored_is_for_nobody_until_it_is_purged() {
         member.settle().await;
     });
     assert_eq!((listed(lab.rig(1)), targets(lab.rig(1))), (Vec::new(), Vec::new()));
-    let slice = lost.seats[1].slice.clone();
-    refused(lab.rig(1), SpreadRequest::Open { from: lab.members[0], slice, life: 1 });
+    refused(lab.rig(1), lab.open(&lost, 1, lab.members[0]));
     let why = refused(lab.rig(1), lab.letter(lab.order(&lost, 1, Order::Go)));
     assert!(why.contains("nothing is stored of it here"), "{why}");
     let purge = |at: usize, plan: &SpreadPlan| {

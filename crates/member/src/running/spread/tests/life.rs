@@ -197,11 +197,9 @@ fn a_port_that_is_in_use_is_tried_again() {
 fn a_slice_is_for_its_home_and_a_home_for_its_group() {
     let lab = Lab::new(3, 157);
     let plan = lab.make("vm");
-    let slice = plan.seats[1].slice.clone();
-    let open = |from: MemberId| SpreadRequest::Open { from, slice: slice.clone(), life: 1 };
-    let refusal = refused(lab.rig(1), open(lab.members[2]));
+    let refusal = refused(lab.rig(1), lab.open(&plan, 1, lab.members[2]));
     assert!(refusal.contains("whose home is"), "{refusal}");
-    let unknown = refused(lab.rig(2), open(lab.members[0]));
+    let unknown = refused(lab.rig(2), lab.open(&plan, 1, lab.members[0]));
     assert!(unknown.contains("has no such slice"), "{unknown}");
     // Nobody else gives orders.
     let go = Box::new(lab.order(&plan, 1, Order::Go));

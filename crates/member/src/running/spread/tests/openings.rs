@@ -1,0 +1,84 @@
+//! Disks that were put back from an image, at one of the members that have a volume.
+
+use super::*;
+use crate::running::tests::wait_until;
+
+/// The disks of this member, which does not run.
+fn disks(lab: &Lab, at: usize) -> Vec<PathBuf> {
+    let home = std::fs::read_dir(lab.path().join(NAMES[at])).expect("it was there");
+    let disks = home.map(|entry| entry.expect("it reads").path()).filter(|path| path.is_file());
+    let disks: Vec<PathBuf> = disks.collect();
+    assert_eq!(disks.len(), 2, "{disks:?}");
+    disks
+}
+
+/// Keeps an image of what the disks of this member have, in a moment at which it does not run.
+fn keep(lab: &mut Lab, at: usize) {
+    lab.stop(at);
+    let all = lab.path().join("images");
+    std::fs::create_dir_all(&all).expect("a directory");
+    for disk in disks(lab, at) {
+        copy_sparse(&disk, &all.join(disk.file_name().expect("it has one")));
+    }
+    lab.come(at);
+}
+
+fn copy_sparse(from: &Path, to: &Path) {
+    let copied = std::process::Command::new("cp").arg("--sparse=always").args([from, to]).status();
+    assert!(copied.expect("cp runs").success(), "{} is not copied", from.display());
+}
+
+/// Puts that image back.
+fn put_back(lab: &mut Lab, at: usize) {
+    lab.stop(at);
+    for disk in disks(lab, at) {
+        let image = lab.path().join("images").join(disk.file_name().expect("it has one"));
+        copy_sparse(&image, &disk);
+    }
+    lab.come(at);
+}
+
+fn trouble(lab: &Lab) -> Option<String> {
+    spreads(lab.home())[0].slices[1].trouble.clone().map(|(_, why)| why)
+}
+
+#[test]
+fn a_slice_that_is_an_older_one_is_not_read() {
+    let mut lab = Lab::new(2, 161);
+    let plan = lab.make("vm");
+    write(lab.home(), &plan.id, 0..PAGES, 1);
+    keep(&mut lab, 1);
+    check(lab.home(), &plan.id, 0..PAGES, 1);
+    write(lab.home(), &plan.id, 0..PAGES, 2);
+    put_back(&mut lab, 1);
+    wait_until("it is told", || trouble(&lab).is_some_and(|why| why.contains("an older one")));
+    assert_eq!(read_at(lab.home(), &plan.id, PAGE), Err(BlockError::Unreachable));
+    check(lab.home(), &plan.id, 0..1, 2);
+    // So it stays, whoever starts.
+    lab.stop(0);
+    lab.come(0);
+    wait_until("it is served", || !targets(lab.home()).is_empty());
+    assert_eq!(read_at(lab.home(), &plan.id, PAGE), Err(BlockError::Unreachable));
+    lab.end();
+}
+
+#[test]
+fn a_home_that_is_an_older_one_is_not_obeyed() {
+    let mut lab = Lab::new(2, 163);
+    let plan = lab.make("vm");
+    write(lab.home(), &plan.id, 0..PAGES, 1);
+    keep(&mut lab, 0);
+    wait_until("it is served", || !targets(lab.home()).is_empty());
+    check(lab.home(), &plan.id, 0..PAGES, 1);
+    put_back(&mut lab, 0);
+    wait_until("it is told", || {
+        trouble(&lab).is_some_and(|why| why.contains("was opened by") && why.contains("image"))
+    });
+    assert_eq!(read_at(lab.home(), &plan.id, PAGE), Err(BlockError::Unreachable));
+    set_online(lab.home(), "vm", false);
+    delete(lab.home(), "vm").expect("it is offline");
+    let why = lab.drive(&plan.id).expect_err("there is a later home");
+    assert!(why.contains("nothing is done for an older one"), "{why}");
+    assert!(has_slice(lab.rig(1), &plan.id));
+    lab.end();
+}
