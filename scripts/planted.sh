@@ -358,6 +358,8 @@ SayGoneWithSlice --member   running::spread::tests::leftovers::a_home_without_it
 PurgeStored    --member     running::spread::tests::leftovers::a_slice_of_which_nothing
 OpenForeign    --member     running::spread::tests::leftovers::a_member_with_slices
 SayByOtherArray --member    running::spread::tests::leftovers::a_home_with_another_array
+OpenUnstored   --member     running::spread::tests::life::a_volume_lies_on_three
+OpenedUnstored --member     running::spread::tests::openings::a_slice_that_is_an_older
 GroupByClock   --group      pki::tests::what_proves_the_group_is_believed
 StayAtGroup    --api        server::at_group::tests::who_talks_to_a_member_at_the_address
 AnswerAsOwn    --api        server::at_group::tests::a_member_that_listens_everywhere

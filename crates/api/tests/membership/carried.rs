@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr};
 
 use api::client::Despite;
 use api::problem::Code;
-use group::membership::{MemberRecord, PORTS, Roll};
+use group::membership::{CARRIED_BEHIND, MemberRecord, Roll};
 use group::ownership::MemberId;
 use group::pki::Issued;
 use member::audit::Action;
@@ -31,7 +31,7 @@ fn record(name: &str, issued: &Issued) -> MemberRecord {
 
 /// Where a member answers others.
 fn entrance(record: &MemberRecord) -> SocketAddr {
-    SocketAddr::new(record.address, record.port + PORTS - 1)
+    SocketAddr::new(record.address, record.port + CARRIED_BEHIND)
 }
 
 /// Two members of a group, which do all that they are asked; and where the second one answers the first.

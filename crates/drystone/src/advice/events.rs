@@ -96,7 +96,7 @@ fn of_kind(kind: Kind, name: &str) -> String {
 fn of_group(kind: Kind) -> &'static str {
     match kind {
         Kind::MemberAway => {
-            "look at that server, and whether the others reach it at its four ports; 'drystone member remove NAME' if it is \
+            "look at that server, and whether the others reach it at its five ports; 'drystone member remove NAME' if it is \
              gone for good"
         }
         Kind::MemberRemoved => {

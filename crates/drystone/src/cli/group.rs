@@ -195,7 +195,7 @@ pub(crate) struct PlaceArgs {
     pub(crate) member: Option<String>,
 
     /// Where the other members reach this one: an IP address of this machine. The port, 3262 where none is
-    /// written, is the first of four in a row.
+    /// written, is the first of five in a row.
     ///
     /// The first is the door at which servers ask to join; the next one is for clients of the store, the third for
     /// its etcds among each other, and the last for what members ask of each other. Open all four between the members,
@@ -270,7 +270,7 @@ fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     }
     if !(1..=PORT_MAX).contains(&listen.port()) {
         return Err(format!(
-            "a member takes four ports in a row, and {} is not the first of such: write one of 1 to {PORT_MAX}",
+            "a member takes five ports in a row, and {} is not the first of such: write one of 1 to {PORT_MAX}",
             listen.port()
         ));
     }

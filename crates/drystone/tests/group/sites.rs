@@ -27,7 +27,7 @@ const LAST_WORDS: Duration = Duration::from_secs(15);
 pub(crate) struct Site {
     pub(crate) home: Home,
     pub(crate) name: &'static str,
-    /// Where the other members reach it; the four ports behind it are its own as well.
+    /// Where the other members reach it; the five ports from there on are its own as well.
     pub(crate) door: SocketAddr,
 }
 

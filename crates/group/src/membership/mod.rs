@@ -46,7 +46,9 @@ use roll::{PREFIX, inventory_key, is_token_id, member_key, present_key, token_ke
 use rules::ShownToken;
 
 pub use address::{AddressHold, AddressHolder};
-pub use applicant::{Applicant, PORT_MAX, PORTS, SLICES_BEHIND, check_name, check_place};
+pub use applicant::{
+    Applicant, CARRIED_BEHIND, PORT_MAX, PORTS, SLICES_BEHIND, check_name, check_place,
+};
 pub use connections::is_routine;
 pub use error::MembershipError;
 pub use guard::Guard;

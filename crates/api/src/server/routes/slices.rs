@@ -1,5 +1,5 @@
 //! `/v1/slices`: the parts of volumes that lie on several members. What members ask of each other about them is answered to
-//! members alone, at the last of their ports, and is in no document.
+//! members alone, at a port of their own, and is in no document.
 
 use std::sync::Arc;
 

@@ -2,13 +2,13 @@
 
 use group::membership::{About, Inventory, SliceId, SpreadId};
 use group::spread::{
-    Answer as Heard, Home, HomeSays, HomeStep, Letter, Order, SliceRecord, SliceRefusal,
-    SliceStage, SpreadRecord, SpreadStage,
+    Answer as Heard, Home, HomeSays, HomeStep, Letter, Openings, Order, Pattern, Seat,
+    SliceRefusal, SliceStage, SliceStanding, SpreadRecord, SpreadStage,
 };
 use member::slices::Opening;
 use member::{
-    SeatShown, SecretText, SliceFate, SliceLetter, SliceOpeners, SliceShown, SpreadPlan,
-    SpreadRefusal, SpreadRequest, SpreadShown, SpreadStep, VolumeRequest,
+    OpeningAsked, SeatShown, SecretText, SliceFate, SliceLetter, SliceOpeners, SliceShown,
+    SpreadPlan, SpreadRefusal, SpreadRequest, SpreadShown, SpreadStep, VolumeRequest,
 };
 
 use super::*;
@@ -21,22 +21,48 @@ fn group_id() -> GroupId {
     "0".repeat(32).parse().expect("it is one")
 }
 
+/// What a home stores when it makes a volume.
+fn record_of(plan: &SpreadPlan) -> SpreadRecord {
+    SpreadRecord {
+        id: plan.id.clone(),
+        group: plan.group.clone(),
+        home_array: "1".repeat(32),
+        name: plan.spec.name.clone(),
+        size_bytes: plan.spec.size_bytes,
+        page_bytes: group::spread::PAGE_BYTES,
+        pattern: plan.pattern.clone(),
+        openings: vec![Openings::default(); plan.seats.len()],
+        seats: plan.seats.clone(),
+        stage: SpreadStage::Making,
+    }
+}
+
+/// An order of the home for the slice of the second member.
+fn letter(order: Order) -> Letter {
+    let seats = [(LEFT, "3".repeat(32).parse().expect("it is one")), (RIGHT, slice_id())];
+    let seats = seats.map(|(member, slice)| Seat { slice, member }).to_vec();
+    let record = SpreadRecord {
+        id: spread_id(),
+        group: group_id(),
+        home_array: "1".repeat(32),
+        name: "big".to_owned(),
+        size_bytes: GIB,
+        page_bytes: group::spread::PAGE_BYTES,
+        pattern: Pattern::try_from(vec![0, 1]).expect("a pattern"),
+        openings: vec![Openings::default(); 2],
+        seats,
+        stage: SpreadStage::Making,
+    };
+    Letter::of(&record, 1, order)
+}
+
 /// A home that goes by the rules, and stores nothing.
 #[derive(Debug, Default)]
 struct Rules(Option<(SpreadRecord, Home)>);
 
 impl Rules {
     fn make(&mut self, plan: &SpreadPlan) {
-        let record = SpreadRecord {
-            id: plan.id.clone(),
-            group: plan.group.clone(),
-            name: plan.spec.name.clone(),
-            size_bytes: plan.spec.size_bytes,
-            page_bytes: group::spread::PAGE_BYTES,
-            pattern: plan.pattern.clone(),
-            seats: plan.seats.clone(),
-            stage: SpreadStage::Making,
-        };
+        let record = record_of(plan);
         let mut home = Home::create(2, record.size_bytes);
         home.stored(record.standing());
         self.0 = Some((record, home));
@@ -54,15 +80,7 @@ impl Rules {
                 HomeStep::ShutOut => home.shut_out(),
                 HomeStep::Ask(order, slices) if slices.has(0) => home.heard(0, order, Heard::Done),
                 HomeStep::Ask(order, _) => {
-                    let letter = Letter {
-                        group: record.group.clone(),
-                        spread: record.id.clone(),
-                        slice: record.seats[1].slice.clone(),
-                        home: LEFT,
-                        to: RIGHT,
-                        name: record.name.clone(),
-                        order,
-                    };
+                    let letter = Letter::of(record, 1, order);
                     let letter = SliceLetter { letter, block_bytes: 512, level: None };
                     return SpreadStep::Ask { letters: vec![(1, RIGHT, letter)] };
                 }
@@ -353,15 +371,7 @@ fn posted(path: &str, body: &impl serde::Serialize) -> (Method, String, axum::bo
 #[tokio::test]
 async fn an_order_is_of_the_member_that_has_sent_it() {
     let home = Homely::begin(does).await;
-    let letter = Letter {
-        group: group_id(),
-        spread: spread_id(),
-        slice: slice_id(),
-        home: MemberId(7),
-        to: RIGHT,
-        name: "big".to_owned(),
-        order: Order::Go,
-    };
+    let letter = Letter { home: MemberId(7), ..letter(Order::Go) };
     let letter = SliceLetter { letter, block_bytes: 512, level: None };
     let (method, path, body) = posted("/v1/slices/letters", &letter);
     let mut line = super::super::OwnLine::new(home.app().clone(), RIGHT);
@@ -387,18 +397,20 @@ async fn a_slice_is_opened_over_the_line_of_members() {
     };
     let opens = opening.clone();
     let pair = Pair::begin(move |request| match request {
-        Request::Spread(SpreadRequest::Open { life: 7, .. }) => {
+        Request::Spread(SpreadRequest::Open { asked, .. }) if asked.life == 7 => {
             Some(Ok(Answer::Opening(Box::new(opens.clone()))))
         }
         _ => Some(Err(SpreadRefusal::NoSuchSlice.into())),
     })
     .await;
     let openers = Openers::here(&pair.left.app);
-    let opened = openers.opener(RIGHT, &slice_id(), 7).open().await.expect("it is opened");
+    let asked = OpeningAsked { life: 7, openings: Openings::default().begin(1) };
+    let opened = openers.open(RIGHT, &slice_id(), asked).await.expect("it is opened");
     assert_eq!(opened, opening);
-    let asked = SpreadRequest::Open { from: LEFT, slice: slice_id(), life: 7 };
-    assert_eq!(pair.right.asked(), [Request::Spread(asked)]);
-    let refused = openers.opener(RIGHT, &slice_id(), 8).open().await.expect_err("it is refused");
+    let heard = SpreadRequest::Open { from: LEFT, slice: slice_id(), asked };
+    assert_eq!(pair.right.asked(), [Request::Spread(heard)]);
+    let other = OpeningAsked { life: 8, ..asked };
+    let refused = openers.open(RIGHT, &slice_id(), other).await.expect_err("it is refused");
     assert!(refused.to_string().contains("member 'right'"), "{refused}");
 }
 
@@ -408,17 +420,8 @@ async fn heard_of(says: fn() -> Result<Answer, RequestError>) -> Option<(MemberI
         Request::Spread(SpreadRequest::Says { .. }) => Some(says()),
         _ => Some(Err(RequestError::NoResult)),
     };
-    let record = SliceRecord {
-        id: slice_id(),
-        spread: spread_id(),
-        group: group_id(),
-        me: RIGHT,
-        home: LEFT,
-        name: "big".to_owned(),
-        volume: group::spread::hidden_name(&spread_id()),
-        size_bytes: GIB,
-        stage: SliceStage::Here,
-    };
+    let here = SliceStanding { size_bytes: GIB, stage: SliceStage::Here };
+    let record = letter(Order::Make { size_bytes: GIB }).record(here);
     let slice = SliceShown { record, fate: SliceFate::Kept, used_bytes: 0, not_served: None };
     let right = move |request: &Request| match request {
         Request::Spread(SpreadRequest::Slices) => Some(Ok(Answer::Slices(vec![slice.clone()]))),
