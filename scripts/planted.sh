@@ -358,6 +358,9 @@ SayGoneWithSlice --member   running::spread::tests::leftovers::a_home_without_it
 PurgeStored    --member     running::spread::tests::leftovers::a_slice_of_which_nothing
 OpenForeign    --member     running::spread::tests::leftovers::a_member_with_slices
 SayByOtherArray --member    running::spread::tests::leftovers::a_home_with_another_array
+LeaveBehind    --member     slices::tests::link::a_request_that_came_before
+ServeRemoved   --member     running::spread::tests::leftovers::a_home_that_is_in_its_group
+ServeOldHome   --member     running::spread::tests::openings::a_home_that_is_an_older
 OpenUnstored   --member     running::spread::tests::life::a_volume_lies_on_three
 OpenedUnstored --member     running::spread::tests::openings::a_slice_that_is_an_older
 GroupByClock   --group      pki::tests::what_proves_the_group_is_believed
@@ -422,6 +425,7 @@ GoingHolds     --group      spread::tests::removal::a_volume_that_is_being_delet
 OldSlice       --group      spread::tests::opening::a_slice_that_was_put_back
 OldHome        --group      spread::tests::opening::a_home_that_was_put_back
 OldHome        --group      spread::tests::walk::no_slice_goes
+OldBegun       --group      spread::tests::opening::a_home_that_was_put_back_to_the_middle
 EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart
 OldPlace       --notify     place::tests::a_place_of_numbers_that_a_crash_took_back
 TellItself     --notify     place::tests::what_counts_less_and_what_is_about

@@ -158,6 +158,8 @@ pub(crate) enum Mutant {
     OldSlice,
     /// Obey a home that is older than what its slice has served.
     OldHome,
+    /// Obey a home that was put back to when it had begun an opening, and had not heard of it.
+    OldBegun,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_GROUP_MUTANT=NAME`. The array has a variable of its own, and ends over a

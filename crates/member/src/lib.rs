@@ -97,7 +97,7 @@ pub use serving::GRACE;
 pub use set_request::{SetPlan, SetRequest};
 pub use settings::{ArrayUnits, Hosts, KeptError, Unlisted};
 pub use spread_request::{
-    OpeningAsked, SeatShown, SliceFate, SliceLetter, SliceOpeners, SliceShown, SpreadPlan,
+    Begun, OpeningAsked, SeatShown, SliceFate, SliceLetter, SliceOpeners, SliceShown, SpreadPlan,
     SpreadRequest, SpreadShown, SpreadStep,
 };
 pub use stopped::stop_reason;

@@ -160,6 +160,12 @@ pub(crate) enum Mutant {
     PurgeStored,
     /// Serve a slice to its home although it was given to this server as another member.
     OpenForeign,
+    /// Answer for a change that the disk of a link goes on with.
+    LeaveBehind,
+    /// Let a home in that was removed from the group.
+    ServeRemoved,
+    /// Serve a volume although one of its slices has seen a later home than this.
+    ServeOldHome,
     /// Open a slice before it is stored that it is opened.
     OpenUnstored,
     /// Use a slice before it is stored that it has answered an opening.

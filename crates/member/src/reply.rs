@@ -28,7 +28,7 @@ use crate::move_request::{ArrivalStep, Leaving, Piece, Seal, Transit};
 use crate::schedule_request::ScheduleShown;
 use crate::settings::Hosts;
 use crate::slices::Opening;
-use crate::spread_request::{SliceShown, SpreadShown, SpreadStep};
+use crate::spread_request::{Begun, SliceShown, SpreadShown, SpreadStep};
 
 /// An answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,6 +135,8 @@ pub enum Answer {
     Spreads(Vec<SpreadShown>),
     /// What is next about one.
     SpreadStep(SpreadStep),
+    /// What came of the beginning of an opening of a slice.
+    Begun(Begun),
     /// How a slice is reached.
     Opening(Box<Opening>),
     /// What a home says of a slice.

@@ -384,8 +384,9 @@ impl Serving {
     pub(crate) async fn settle(&self) {
         self.settled_as.replace(self.spread.who());
         let wanted = self.wanted();
+        let kept = wanted.iter().filter(|wanted| !wanted.is_shut(self));
         let serials: BTreeMap<&String, &String> =
-            wanted.iter().map(|wanted| (&wanted.iqn, &wanted.serial)).collect();
+            kept.map(|wanted| (&wanted.iqn, &wanted.serial)).collect();
         let gone: Vec<String> = {
             let served = self.served();
             served

@@ -11,11 +11,12 @@ use futures_util::future::BoxFuture;
 use group::membership::{GroupId, SliceId, SpreadId};
 use group::ownership::MemberId;
 use group::spread::{
-    Answer, HomeSays, Letter, Openings, Order, Pattern, Question, Seat, SliceRecord, SpreadRecord,
+    Answer, HomeSays, Letter, Opening, Openings, Order, Pattern, Question, Seat, SliceRecord,
+    SpreadRecord,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::slices::{AskError, Opening};
+use crate::slices::{self, AskError};
 
 /// About volumes that lie on several members. What each is answered with stands behind the arrow, nothing where there is
 /// none.
@@ -41,7 +42,9 @@ pub enum SpreadRequest {
     /// To a member that has a slice, or is to have one: an order of its home. `from` has proved itself where it came from. A
     /// refusal says that it is not done; what is asked for again is done once.
     Letter { from: MemberId, letter: Box<SliceLetter> },
-    /// To a member that has a slice: open it for its home → [`crate::slices::Opening`].
+    /// To a member that has a slice: its home has stored that it begins an opening, and so does the member → [`Begun`].
+    Begin { from: MemberId, slice: SliceId, openings: Openings },
+    /// To it: open it for its home, which has stored that this was begun → [`crate::slices::Opening`].
     Open { from: MemberId, slice: SliceId, asked: OpeningAsked },
     /// To a home: what is it with this slice? → [`HomeSays`].
     Says { from: MemberId, question: Question },
@@ -157,17 +160,38 @@ pub enum SliceFate {
 pub struct OpeningAsked {
     /// What tells this life of the home from others, drawn at its start.
     pub life: u64,
-    /// What it knows of the openings of the slice. The one that it asks for is stored as begun.
-    pub openings: Openings,
+    /// The opening, which the home has stored as begun by the member.
+    pub opening: Opening,
+}
+
+/// What came of the beginning of an opening. Later versions may add fields.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Begun {
+    /// It is stored.
+    Stored,
+    /// The home is not what it was: nothing of the volume is to be served by it.
+    OldHome {
+        /// A sentence.
+        why: String,
+    },
 }
 
 /// How a home reaches slices that other members have. The interface gives it to a member once it runs.
 pub trait SliceOpeners: Debug + Send + Sync {
+    /// Asks this member once to store that an opening of a slice is begun.
+    fn begin(
+        &self,
+        to: MemberId,
+        slice: &SliceId,
+        openings: Openings,
+    ) -> BoxFuture<'static, Result<Begun, AskError>>;
+
     /// Asks this member once to open a slice for its home. An answer must be one to this question.
     fn open(
         &self,
         to: MemberId,
         slice: &SliceId,
         asked: OpeningAsked,
-    ) -> BoxFuture<'static, Result<Opening, AskError>>;
+    ) -> BoxFuture<'static, Result<slices::Opening, AskError>>;
 }

@@ -85,6 +85,7 @@ const fn of_spread(error: &SpreadRefusal) -> Code {
         SpreadRefusal::OtherSeat => Code::OtherGroup,
         SpreadRefusal::NoSuch => Code::NoSuchVolume,
         SpreadRefusal::NoSuchSlice => Code::NoSuchSlice,
+        SpreadRefusal::NotBegun => Code::WrongState,
         SpreadRefusal::Rules(error) => of_spread_rules(error),
         SpreadRefusal::Slice(error) => match error {
             SliceRefusal::NotHome { .. } => Code::Forbidden,

@@ -282,19 +282,53 @@ impl Settings {
         self.change(|state| discarded(state.slices.get(id), slice_key(id))).await
     }
 
-    /// Stores the [opening](crate::spread::check_opening) of a slice, before it is answered.
+    /// Stores that an opening of a slice is [begun](crate::spread::check_begun), before that is said.
     ///
     /// # Errors
-    /// The slice is not there, or was opened since, what is stored of it cannot be read, or the store does not do it.
-    pub async fn note_opening(&self, id: &SliceId, opening: Opening) -> Result<(), SettingsError> {
-        self.change(|state| match readable(state.slices.get(id))? {
-            Some(record) if record.opening == opening => Ok((Vec::new(), ())),
-            Some(record) if record.stage == SliceStage::Here && record.opening < opening => {
-                let next = SliceRecord { opening, ..record.clone() };
-                check(&next)?;
-                Ok((vec![Op::put(slice_key(id), next.encode())], ()))
-            }
-            Some(_) | None => Err(SettingsError::SpreadChanged),
+    /// The slice is not there, or another one was begun since, what is stored of it cannot be read, or the store does not do
+    /// it.
+    pub async fn note_slice_begun(
+        &self,
+        id: &SliceId,
+        opening: Opening,
+    ) -> Result<(), SettingsError> {
+        self.change_slice(id, |slice| {
+            let is_next = slice.begun <= opening;
+            is_next.then(|| SliceRecord { begun: opening, ..slice.clone() })
+        })
+        .await
+    }
+
+    /// Stores that its home has heard of an opening of a slice, before it is [let in](crate::spread::check_opened).
+    ///
+    /// # Errors
+    /// It is not the one that was begun last, or as with [`note_slice_begun`](Self::note_slice_begun).
+    pub async fn note_slice_opened(
+        &self,
+        id: &SliceId,
+        opening: Opening,
+    ) -> Result<(), SettingsError> {
+        self.change_slice(id, |slice| {
+            let is_last = slice.begun == opening;
+            is_last.then(|| SliceRecord { opened: opening, ..slice.clone() })
+        })
+        .await
+    }
+
+    /// Changes what is stored of a slice that is here, if that may be.
+    async fn change_slice(
+        &self,
+        id: &SliceId,
+        change: impl Fn(&SliceRecord) -> Option<SliceRecord>,
+    ) -> Result<(), SettingsError> {
+        self.change(|state| {
+            let record = readable(state.slices.get(id))?;
+            let record = record.filter(|record| record.stage == SliceStage::Here);
+            let record = record.ok_or(SettingsError::SpreadChanged)?;
+            let next = change(record).ok_or(SettingsError::SpreadChanged)?;
+            check(&next)?;
+            let is_so = next == *record;
+            Ok((if is_so { Vec::new() } else { vec![Op::put(slice_key(id), next.encode())] }, ()))
         })
         .await
     }

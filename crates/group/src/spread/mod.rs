@@ -60,7 +60,7 @@ pub use dealt::Dealt;
 pub use error::SpreadError;
 pub use home::{Answer, Home, HomeStep, Order};
 pub use janitor::{HomeSays, Question, SliceFate, Who, WhyLeft, decide_slice, home_says};
-pub use opening::{Opening, Openings, check_opening};
+pub use opening::{Opening, Openings, check_begun, check_opened};
 pub use pattern::{PATTERN_MAX, Pattern, PatternError, SLICES_MAX, SliceSet};
 pub use placement::{Placed, Room, Shortage, Wanted, place, rooms};
 pub use rebuild::{NotRebuilt, rebuilt};

@@ -1,16 +1,20 @@
 //! By what a home and its slices notice that the array of one of them was put back from an older image.
 //!
 //! Each opening of a slice has a number, and bits that were drawn for it. The home stores that it begins one, then the
-//! slice that it is opened, then the home that it has heard so; only then data go to and fro:
+//! slice that it was begun, then the home that it has heard so, then the slice that the home has; only then data go to
+//! and fro:
 //!
 //! ```text
-//!  home    opened 4, begun 4 ──▶ opened 4, begun 5 ──────────────────────▶ opened 5, begun 5 ──▶ reads and writes
-//!  slice   4 ─────────────────────────────────────▶ 5 ──▶ it answers
+//!  home    opened 4, begun 4 ──▶ opened 4, begun 5 ─────────────▶ opened 5, begun 5 ─────────────▶ reads and writes
+//!  slice   opened 4, begun 4 ───────────────────────▶ begun 5 ──────────────────────▶ opened 5 ──▶ it lets the home in
 //! ```
 //!
 //! A slice that is behind what its home has heard is an older one. One that is ahead of all that its home has begun has
-//! served a later home than this. As the bits are drawn, a home that was put back does not come to the same by beginning
-//! the same number anew. What was put back to a moment after the last opening is not noticed.
+//! served a later home than this, and so has one that knows of a home that has heard what this one has not. As the bits
+//! are drawn, a home that was put back does not come to the same by beginning the same number anew. What was put back to
+//! a moment after the last opening is not noticed.
+
+use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
@@ -70,10 +74,12 @@ impl Openings {
         }
     }
 
-    /// Whether the home knows of all openings up to the one that the slice has stored last.
+    /// Whether the home knows of all openings that the slice has stored.
     #[must_use]
-    pub fn know(self, last: Opening) -> bool {
-        last <= self.opened || last == self.begun || mutants::is(Mutant::OldHome)
+    pub fn know(self, slice: &SliceRecord) -> bool {
+        let has_heard = slice.opened <= self.opened || mutants::is(Mutant::OldBegun);
+        let is_known = slice.begun <= self.opened || slice.begun == self.begun;
+        is_known && has_heard || mutants::is(Mutant::OldHome)
     }
 
     /// Whether they can be.
@@ -82,24 +88,45 @@ impl Openings {
     }
 }
 
-/// What a slice stores before it answers an opening; it may be so already.
+/// What a slice stores before it says that an opening is begun there; it may be so already.
 ///
 /// # Errors
 /// It is not there, or it or its home is an older one.
-pub fn check_opening(record: &SliceRecord, asked: Openings) -> Result<Opening, SliceRefusal> {
-    match record.stage {
-        SliceStage::Making => return Err(SliceRefusal::NotThere),
-        SliceStage::Going => return Err(SliceRefusal::Going),
-        SliceStage::Here => {}
-    }
+pub fn check_begun(slice: &SliceRecord, asked: Openings) -> Result<Opening, SliceRefusal> {
+    check_here(slice)?;
     if !asked.are_sound() || asked.begun == asked.opened {
         return Err(SliceRefusal::Unsound("no opening was begun".to_owned()));
     }
-    if !asked.know(record.opening) {
-        return Err(SliceRefusal::OldHome(record.home));
+    if !asked.know(slice) {
+        return Err(SliceRefusal::OldHome(slice.home));
     }
-    if record.opening < asked.opened && !mutants::is(Mutant::OldSlice) {
+    if slice.begun < asked.opened && !mutants::is(Mutant::OldSlice) {
         return Err(SliceRefusal::OldSlice);
     }
     Ok(asked.begun)
+}
+
+/// Whether a slice lets its home in, which has stored that this opening was begun there. It stores that it is opened
+/// before; it may be so already.
+///
+/// # Errors
+/// It is not there, or it or its home is an older one.
+pub fn check_opened(slice: &SliceRecord, opening: Opening) -> Result<(), SliceRefusal> {
+    check_here(slice)?;
+    if opening == Opening::NEVER {
+        return Err(SliceRefusal::Unsound("no opening was begun".to_owned()));
+    }
+    match slice.begun.cmp(&opening) {
+        Ordering::Equal => Ok(()),
+        Ordering::Less => Err(SliceRefusal::OldSlice),
+        Ordering::Greater => Err(SliceRefusal::OldHome(slice.home)),
+    }
+}
+
+const fn check_here(slice: &SliceRecord) -> Result<(), SliceRefusal> {
+    match slice.stage {
+        SliceStage::Making => Err(SliceRefusal::NotThere),
+        SliceStage::Going => Err(SliceRefusal::Going),
+        SliceStage::Here => Ok(()),
+    }
 }

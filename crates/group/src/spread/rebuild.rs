@@ -73,7 +73,7 @@ pub fn rebuilt(
         true => sizes.fold(own_bytes, u64::max),
         false => sizes.fold(own_bytes, u64::min),
     };
-    let opening = |slice| of_slice(slice).map(|record| record.opening).unwrap_or_default();
+    let opening = |slice| of_slice(slice).map(|record| record.begun).unwrap_or_default();
     let openings = first.dealt.seats.iter().map(|seat| Openings::answered(opening(&seat.slice)));
     Ok(SpreadRecord {
         id: first.spread.clone(),

@@ -274,8 +274,10 @@ pub struct SliceRecord {
     pub volume: String,
     /// The size that it has, or is being given.
     pub size_bytes: u64,
-    /// Its last opening, stored before that was answered: from the first one on it may have data.
-    pub opening: Opening,
+    /// The last opening that was begun here.
+    pub begun: Opening,
+    /// The last one that its home has heard of, stored before it was let in: from the first one on it may have data.
+    pub opened: Opening,
     /// How far it is.
     pub stage: SliceStage,
 }
@@ -296,6 +298,9 @@ impl Setting for SliceRecord {
         if self.home_array.is_empty() {
             return Err("it does not say which array its home has".to_owned());
         }
+        if self.opened > self.begun {
+            return Err("it was opened before that was begun".to_owned());
+        }
         match self.size_bytes {
             0 => Err("it has no size".to_owned()),
             _ => Ok(()),
@@ -310,11 +315,11 @@ impl SliceRecord {
         who == Some((&self.group, self.me))
     }
 
-    /// Whether its home has ever opened it, so that it may have data: then it goes by an order of the home that it is to go,
+    /// Whether its home has ever begun to open it, so that it may have data: then it goes by an order of the home that it is to go,
     /// or by an operator's word, and by nothing else.
     #[must_use]
     pub fn was_used(&self) -> bool {
-        self.opening != Opening::NEVER
+        self.begun != Opening::NEVER
     }
 
     /// What of it changes.

@@ -23,6 +23,9 @@ pub enum SpreadRefusal {
     /// What is stored of it cannot be read.
     #[error("what is stored of spread volumes cannot be read, so nothing is done with them: {0}")]
     Unread(String),
+    /// Its opening is to be begun anew.
+    #[error("the slice was not opened since this member started: its home begins that anew")]
+    NotBegun,
     /// It cannot be made so.
     #[error("such a spread volume cannot be made: {0}")]
     Plan(String),

@@ -81,6 +81,10 @@ pub(crate) async fn run(member: Rc<Member>) {
             // One whose disks hang keeps nothing else waiting.
             ring::spawn(async move { member.find_slices().await });
         }
+        if member.serving().spread().takes_old() {
+            let member = member.clone();
+            ring::spawn(async move { member.settle().await });
+        }
         let now = Some(names_of(&member));
         if now != disks && member.forget_what_left() {
             disks = now;

@@ -45,6 +45,11 @@ impl Wanted {
         }
     }
 
+    /// Whether it is served no longer although it is there.
+    pub(super) fn is_shut(&self, serving: &Serving) -> bool {
+        matches!(&self.source, Source::Spread(id) if serving.spread.why_old(id).is_some())
+    }
+
     /// As operators call it.
     pub(super) fn name(&self) -> String {
         let volume = &self.volume_name;

@@ -188,14 +188,27 @@ impl MemberSettings {
         .await
     }
 
-    /// Stores the opening of a slice, before it is answered.
-    pub(crate) async fn note_opening(
+    /// Stores that an opening of a slice is begun, before that is said.
+    pub(crate) async fn note_slice_begun(
         &self,
         id: &SliceId,
         opening: Opening,
     ) -> Result<(), KeptError> {
         let id = id.clone();
-        self.change(async move |settings: &mut Settings| settings.note_opening(&id, opening).await)
-            .await
+        let note =
+            async move |settings: &mut Settings| settings.note_slice_begun(&id, opening).await;
+        self.change(note).await
+    }
+
+    /// Stores that the home of a slice has heard of an opening, before it is let in.
+    pub(crate) async fn note_slice_opened(
+        &self,
+        id: &SliceId,
+        opening: Opening,
+    ) -> Result<(), KeptError> {
+        let id = id.clone();
+        let note =
+            async move |settings: &mut Settings| settings.note_slice_opened(&id, opening).await;
+        self.change(note).await
     }
 }

@@ -15,8 +15,8 @@ use super::reach::Reach;
 
 /// An answer to a question that takes longer is not waited for: a member that ends the opening before may take
 /// [`FENCE_LIMIT`](super::FENCE_LIMIT), and the question takes its way there.
-const ASK_TIME: Duration = Duration::from_secs(40);
-const _: () = assert!(super::FENCE_LIMIT.as_secs() + 10 <= ASK_TIME.as_secs());
+const ASK_TIME: Duration = Duration::from_secs(30);
+const _: () = assert!(super::FENCE_LIMIT.as_secs() + 5 <= ASK_TIME.as_secs());
 
 /// Why there is no opening, as it is told.
 pub type AskError = Box<dyn Error + Send + Sync>;

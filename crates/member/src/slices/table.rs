@@ -339,6 +339,8 @@ impl Shared {
         })?;
         tracing::info!("{} is open for {}, in its life {life:016x}", held.name, held.home);
         *held.stage() = Stage::Open(device, opening.target.clone());
+        // It may have grown since the target was made, and nobody was told.
+        self.targets.resized(&opening.target);
         Ok(opening)
     }
 

@@ -23,6 +23,9 @@ pub(crate) enum DiskError {
     /// The own slice is not there.
     #[error("the slice of this member is not on its array: {0}")]
     OwnSlice(#[from] ArrayError),
+    /// Another member has seen a later home than this.
+    #[error("another member does not open its slice for this one: {0}")]
+    OldHome(String),
     /// They do not fit each other.
     #[error(transparent)]
     Spread(#[from] SpreadError),

@@ -15,7 +15,7 @@
 mod disks;
 mod waiting;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -49,6 +49,8 @@ pub(crate) struct Spread {
     disks: RefCell<BTreeMap<SpreadId, HomeDisk>>,
     /// How long requests wait for a slice that is away.
     patience: RefCell<Duration>,
+    /// How many volumes are not served as their slices have seen later homes, as far as that was followed.
+    told_old: Cell<usize>,
 }
 
 impl Spread {
@@ -59,7 +61,8 @@ impl Spread {
     ) -> Rc<Self> {
         let openers = Openers::new(&settings);
         let (disks, patience) = (RefCell::default(), RefCell::new(PATIENCE));
-        Rc::new(Self { array, settings, membership, openers, disks, patience })
+        let told_old = Cell::new(0);
+        Rc::new(Self { array, settings, membership, openers, disks, patience, told_old })
     }
 
     /// Slices of other members are reached by these from now on.
@@ -148,11 +151,25 @@ impl Spread {
         self.array.volume(name).is_err().then_some(record.id)
     }
 
+    /// Why a volume is not served although it is there: one of its slices has seen a later home than this.
+    pub(crate) fn why_old(&self, id: &SpreadId) -> Option<String> {
+        self.openers.why_old(id).filter(|_| !mutants::is(Mutant::ServeOldHome))
+    }
+
+    /// Whether there are more such volumes than when this was asked last.
+    pub(crate) fn takes_old(&self) -> bool {
+        let count = self.openers.count_old();
+        self.told_old.replace(count) != count
+    }
+
     /// The disk of a volume, which is made if there is none yet.
     ///
     /// # Errors
     /// Hosts may not see it, or its slices make no disk.
     pub(crate) fn device(&self, id: &SpreadId) -> Result<Arc<dyn BlockDevice>, DiskError> {
+        if let Some(why) = self.why_old(id) {
+            return Err(DiskError::OldHome(why));
+        }
         let record = self.settings.spread(id).filter(|record| self.is_seen(record));
         let record = record.ok_or(DiskError::NotThere)?;
         if let Some(disk) = self.disks.borrow().get(id) {

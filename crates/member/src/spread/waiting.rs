@@ -2,20 +2,21 @@
 //! each opening has ([`group::spread::Opening`]), which is stored before a member is asked and again when it has answered.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Formatter};
 use std::rc::{Rc, Weak};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use group::membership::{SliceId, SpreadId};
 use group::ownership::MemberId;
-use group::spread::{Opening as Number, Openings};
+use group::spread::Opening as Number;
 use ring::Remote;
 
 use crate::mutants::{self, Mutant};
 use crate::settings::{KeptError, MemberSettings};
 use crate::slices::{AskError, Opening, SliceOpener};
-use crate::spread_request::{OpeningAsked, SliceOpeners};
+use crate::spread_request::{Begun, OpeningAsked, SliceOpeners};
 
 thread_local! {
     /// What the member of this core has stored.
@@ -26,6 +27,8 @@ thread_local! {
 #[derive(Clone)]
 pub(super) struct Openers {
     given: Arc<Mutex<Option<Arc<dyn SliceOpeners>>>>,
+    /// The volumes of which another member has seen a later home than this, and what it has said.
+    old: Arc<Mutex<BTreeMap<SpreadId, String>>>,
     /// By which members tell the lives of this one apart.
     life: u64,
     /// Where openings are stored.
@@ -44,7 +47,12 @@ impl Openers {
         STORED.set(Rc::downgrade(settings));
         // Two lives without randomness would be taken for one; their openings are told apart all the same.
         let life = getrandom::u64().unwrap_or_default();
-        Self { given: Arc::default(), life, core: ring::remote(ring::core_id()) }
+        Self {
+            given: Arc::default(),
+            old: Arc::default(),
+            life,
+            core: ring::remote(ring::core_id()),
+        }
     }
 
     pub(super) fn set(&self, openers: Arc<dyn SliceOpeners>) {
@@ -62,7 +70,21 @@ impl Openers {
         (slice, to): (&SliceId, MemberId),
     ) -> Arc<dyn SliceOpener> {
         let (openers, spread, slice) = (self.clone(), spread.clone(), slice.clone());
-        Arc::new(OneSlice { openers, spread, number, slice, to })
+        Arc::new(OneSlice { openers, spread, number, slice, to, opened: Mutex::default() })
+    }
+
+    fn old(&self) -> MutexGuard<'_, BTreeMap<SpreadId, String>> {
+        self.old.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why this home may not serve a volume: a slice has seen a later one. That does not pass in the life of the member.
+    pub(super) fn why_old(&self, spread: &SpreadId) -> Option<String> {
+        self.old().get(spread).cloned()
+    }
+
+    /// How many these are.
+    pub(super) fn count_old(&self) -> usize {
+        self.old().len()
     }
 
     /// Has something stored on the core of the settings, and waits until it is.
@@ -86,39 +108,56 @@ struct OneSlice {
     number: u8,
     slice: SliceId,
     to: MemberId,
+    /// The opening of this life of both members: a session that is lost takes no other one.
+    opened: Mutex<Option<Number>>,
 }
 
 impl OneSlice {
-    async fn begin(&self) -> Result<Openings, AskError> {
+    fn opened(&self) -> MutexGuard<'_, Option<Number>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has an opening begun: stored here, then there, then here that it is there.
+    async fn begin(&self, openers: &dyn SliceOpeners) -> Result<Number, AskError> {
         let (spread, number, drawn) = (self.spread.clone(), self.number, getrandom::u32()?);
         let begin = async move |settings: &MemberSettings| {
             settings.begin_opening((&spread, number), drawn).await
         };
-        self.openers.store(begin).await
+        let openings = self.openers.store(begin).await?;
+        if let Begun::OldHome { why } = openers.begin(self.to, &self.slice, openings).await? {
+            self.openers.old().insert(self.spread.clone(), why.clone());
+            return Err(why.into());
+        }
+        if !mutants::is(Mutant::OpenedUnstored) {
+            let (spread, number, opening) = (self.spread.clone(), self.number, openings.begun);
+            let note = async move |settings: &MemberSettings| {
+                settings.note_opened((&spread, number), opening).await
+            };
+            self.openers.store(note).await?;
+        }
+        Ok(openings.begun)
     }
 
-    async fn note(&self, opening: Number) -> Result<(), AskError> {
-        if mutants::is(Mutant::OpenedUnstored) {
-            return Ok(());
+    async fn ask(&self) -> Result<Opening, AskError> {
+        if let Some(why) = self.openers.why_old(&self.spread) {
+            return Err(why.into());
         }
-        let (spread, number) = (self.spread.clone(), self.number);
-        let note = async move |settings: &MemberSettings| {
-            settings.note_opened((&spread, number), opening).await
+        let openers = self.openers.given().ok_or("this member is starting")?;
+        // Begun anew where this one is not answered.
+        let opened = self.opened().take();
+        let opening = match opened {
+            Some(opening) => opening,
+            None => self.begin(&*openers).await?,
         };
-        self.openers.store(note).await
+        let asked = OpeningAsked { life: self.openers.life, opening };
+        let answer = openers.open(self.to, &self.slice, asked).await?;
+        *self.opened() = Some(opening);
+        Ok(answer)
     }
 }
 
 impl SliceOpener for OneSlice {
     fn open(&self) -> BoxFuture<'_, Result<Opening, AskError>> {
-        async move {
-            let openers = self.openers.given().ok_or("this member is starting")?;
-            let openings = self.begin().await?;
-            let asked = OpeningAsked { life: self.openers.life, openings };
-            let opening = openers.open(self.to, &self.slice, asked).await?;
-            self.note(openings.begun).await?;
-            Ok(opening)
-        }
-        .boxed()
+        self.ask().boxed()
     }
 }

@@ -10,10 +10,10 @@ use axum::routing::post;
 use axum::{Extension, Router};
 use group::membership::SliceId;
 use group::ownership::MemberId;
-use group::spread::{HomeSays, Question};
+use group::spread::{HomeSays, Openings, Question};
 use member::audit::Change;
 use member::slices::Opening;
-use member::{OpeningAsked, Request as Asked, SliceLetter, SpreadRequest};
+use member::{Begun, OpeningAsked, Request as Asked, SliceLetter, SpreadRequest};
 
 use super::Shared;
 use super::described::{ChangeRefusals, Refusals};
@@ -25,7 +25,7 @@ use crate::server::app::App;
 use crate::server::body::{Asked as Words, Named, Sent, json};
 use crate::server::carry::{AskingMember, Meant, gather_with};
 use crate::server::pages::page;
-use crate::server::spread::words::{LETTERS_PATH, OPEN_PATH, Opened, SAYS_PATH, Said};
+use crate::server::spread::words::{BEGIN_PATH, LETTERS_PATH, OPEN_PATH, Opened, SAYS_PATH, Said};
 use crate::server::spread::{discard, own_slices};
 use crate::types::{Nothing, Slice};
 
@@ -74,6 +74,7 @@ pub(super) async fn discard_slice(
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
         .route(LETTERS_PATH, post(obey))
+        .route(BEGIN_PATH, post(begin))
         .route(OPEN_PATH, post(open))
         .route(SAYS_PATH, post(say))
 }
@@ -102,6 +103,18 @@ async fn obey(
         outcome,
     });
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// The home of a slice begins an opening.
+async fn begin(
+    State(app): Shared,
+    Extension(asking): Extension<AskingMember>,
+    Named(slice): Named<SliceId>,
+    Sent(openings): Sent<Openings>,
+) -> Result<Response, Problem> {
+    let request = SpreadRequest::Begin { from: asking.number, slice, openings };
+    let begun: Begun = app.ask(Asked::Spread(request)).await?;
+    Ok(json(&begun))
 }
 
 /// A slice is to be opened for its home.

@@ -7,13 +7,15 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use group::membership::SliceId;
 use group::ownership::MemberId;
+use group::spread::Openings;
 use member::slices::{AskError, Opening};
-use member::{OpeningAsked, SliceOpeners};
+use member::{Begun, OpeningAsked, SliceOpeners};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use super::remote;
+use crate::problem::Problem;
 use crate::server::app::App;
 
 /// Asks on the thread of the interface, for cores of the member. It keeps neither alive.
@@ -44,19 +46,21 @@ impl Drop for Asked {
     }
 }
 
-impl SliceOpeners for Openers {
-    fn open(
+impl Openers {
+    /// Asks there, and gives what was answered here.
+    fn ask<T: Send + 'static, Asking>(
         &self,
-        to: MemberId,
-        slice: &SliceId,
-        asked: OpeningAsked,
-    ) -> BoxFuture<'static, Result<Opening, AskError>> {
-        let (app, slice) = (self.app.clone(), slice.clone());
+        ask: impl FnOnce(Arc<App>) -> Asking + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, AskError>>
+    where
+        Asking: Future<Output = Result<T, Problem>> + Send,
+    {
+        let app = self.app.clone();
         let (answer, coming) = oneshot::channel();
         let asking = self.asks_on.spawn(async move {
             let Some(app) = app.upgrade() else { return };
             // Whoever waited may have gone.
-            drop(answer.send(remote::open(&app, to, (&slice, asked)).await));
+            drop(answer.send(ask(app).await));
         });
         let asked = Asked(asking.abort_handle());
         async move {
@@ -67,5 +71,27 @@ impl SliceOpeners for Openers {
             }
         }
         .boxed()
+    }
+}
+
+impl SliceOpeners for Openers {
+    fn begin(
+        &self,
+        to: MemberId,
+        slice: &SliceId,
+        openings: Openings,
+    ) -> BoxFuture<'static, Result<Begun, AskError>> {
+        let slice = slice.clone();
+        self.ask(move |app| async move { remote::begin(&app, to, (&slice, openings)).await })
+    }
+
+    fn open(
+        &self,
+        to: MemberId,
+        slice: &SliceId,
+        asked: OpeningAsked,
+    ) -> BoxFuture<'static, Result<Opening, AskError>> {
+        let slice = slice.clone();
+        self.ask(move |app| async move { remote::open(&app, to, (&slice, asked)).await })
     }
 }

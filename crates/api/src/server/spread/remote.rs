@@ -6,13 +6,13 @@ use axum::body::Bytes;
 use axum::http::Method;
 use group::membership::SliceId;
 use group::ownership::MemberId;
-use group::spread::{HomeSays, Question};
+use group::spread::{HomeSays, Openings, Question};
 use member::slices::Opening;
-use member::{OpeningAsked, SliceLetter};
+use member::{Begun, OpeningAsked, SliceLetter};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::words::{LETTERS_PATH, OPEN_PATH, Opened, SAYS_PATH, Said};
+use super::words::{BEGIN_PATH, LETTERS_PATH, OPEN_PATH, Opened, SAYS_PATH, Said};
 use crate::problem::{Code, Problem};
 use crate::server::app::App;
 use crate::server::carry::{OwnError, OwnLine};
@@ -43,6 +43,19 @@ pub(super) async fn obey(app: &Arc<App>, to: MemberId, letter: &SliceLetter) -> 
         Err(OwnError::Refused(problem)) => Obeyed::Refused(named(problem, &name)),
         Err(OwnError::Unanswered(problem)) => Obeyed::Silent(named(problem, &name)),
     }
+}
+
+/// Has a member store that an opening of a slice is begun.
+pub(super) async fn begin(
+    app: &Arc<App>,
+    to: MemberId,
+    (slice, openings): (&SliceId, Openings),
+) -> Result<Begun, Problem> {
+    let path = BEGIN_PATH.replace("{id}", slice.as_str());
+    let mut line = OwnLine::new(app.clone(), to);
+    let answer = ask(&mut line, &name_of(app, to), &path, json(&openings)).await;
+    let answer = answer.map_err(|error| named(error.into(), &name_of(app, to)))?;
+    read(&answer, &name_of(app, to))
 }
 
 /// Has a member open a slice for this one, its home.

@@ -4,6 +4,7 @@
 //! ```text
 //!  the home of a volume                            a member that has a slice of it, or is to have one
 //!  POST /v1/slices/letters      an order    ─▶  makes the slice, makes it larger, or deletes it
+//!  POST /v1/slices/{id}/begin   openings    ─▶  stores that one is begun, or says that the home is not what it was
 //!  POST /v1/slices/{id}/open    who it is   ─▶  opens the slice, and answers with what that takes
 //!
 //!  a member that has a slice                       the home of its volume
@@ -19,6 +20,9 @@ use serde::{Deserialize, Serialize};
 
 /// An order of a home.
 pub(in crate::server) const LETTERS_PATH: &str = "/v1/slices/letters";
+
+/// An opening of a slice begins.
+pub(in crate::server) const BEGIN_PATH: &str = "/v1/slices/{id}/begin";
 
 /// A slice is to be opened.
 pub(in crate::server) const OPEN_PATH: &str = "/v1/slices/{id}/open";

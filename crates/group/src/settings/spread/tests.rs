@@ -8,7 +8,7 @@ use super::*;
 use crate::membership::GroupId;
 use crate::ownership::MemberId;
 use crate::secrets::{KeySource, Vault};
-use crate::spread::{PATTERN_MAX, SLICES_MAX, Seat, SliceSet, check_opening, hidden_name};
+use crate::spread::{PATTERN_MAX, SLICES_MAX, Seat, SliceSet, check_begun, hidden_name};
 use crate::store::suite::wait;
 use crate::store::{Embedded, Options, Place, Store, Transaction};
 
@@ -62,7 +62,8 @@ fn slice() -> SliceRecord {
         name: "vm".to_owned(),
         volume: hidden_name(&spread_id()),
         size_bytes: 1 << 30,
-        opening: Opening::NEVER,
+        begun: Opening::NEVER,
+        opened: Opening::NEVER,
         stage: SliceStage::Making,
     }
 }
@@ -316,7 +317,7 @@ fn openings_are_stored_at_both_before_anything_is_read_or_written() {
     assert!(is_refused(&begin(1, 7).map(drop)), "it is not whole");
     let (whole, here) = (at(SpreadStage::Whole), SliceStage::Here);
     wait(settings.note_spread(&spread_id, whole)).expect("it is stored");
-    let never = wait(settings.note_opening(&slice_id, Opening::NEVER.next(1)));
+    let never = wait(settings.note_slice_begun(&slice_id, Opening::NEVER.next(1)));
     assert!(is_refused(&never), "it is not there");
     let here = SliceStanding { size_bytes: 1 << 30, stage: here };
     wait(settings.note_slice(&slice_id, here)).expect("it is stored");
@@ -326,17 +327,20 @@ fn openings_are_stored_at_both_before_anything_is_read_or_written() {
     assert!(is_refused(&begin(2, 9).map(drop)), "there is no such slice");
     let state = wait(settings.read()).expect("it is read");
     let record = state.slices[&slice_id].as_ref().expect("it reads");
-    let opening = check_opening(record, begun).expect("they are of one time");
-    wait(settings.note_opening(&slice_id, opening)).expect("it is stored");
-    wait(settings.note_opening(&slice_id, opening)).expect("whoever says so again has it done");
-    let older = wait(settings.note_opening(&slice_id, Opening::NEVER));
-    assert!(is_refused(&older), "it was opened since");
+    let opening = check_begun(record, begun).expect("they are of one time");
+    wait(settings.note_slice_begun(&slice_id, opening)).expect("it is stored");
+    wait(settings.note_slice_begun(&slice_id, opening)).expect("whoever says so again has it done");
+    let older = wait(settings.note_slice_begun(&slice_id, Opening::NEVER));
+    assert!(is_refused(&older), "another one was begun since");
+    let other = wait(settings.note_slice_opened(&slice_id, opening.next(1)));
+    assert!(is_refused(&other), "another one was begun");
     let other = wait(settings.note_opened((&spread_id, 1), opening.next(1)));
     assert!(is_refused(&other), "another one was begun");
     wait(settings.note_opened((&spread_id, 1), opening)).expect("it is stored");
+    wait(settings.note_slice_opened(&slice_id, opening)).expect("it is stored");
     let state = wait(settings.read()).expect("it is read");
     let record = state.slices[&slice_id].as_ref().expect("it reads");
-    assert!(record.was_used() && record.opening == opening);
+    assert!(record.was_used() && record.begun == opening && record.opened == opening);
     let known = state.spreads[&spread_id].as_ref().expect("it reads").openings.clone();
     assert_eq!(known, [Openings::default(), Openings::answered(opening)]);
     assert_ne!(begin(1, 9).expect("it is stored"), begun, "the next one");

@@ -69,7 +69,8 @@ fn slice(stage: SliceStage) -> SliceRecord {
 
 /// One that its home has opened.
 fn used(stage: SliceStage) -> SliceRecord {
-    SliceRecord { opening: Opening::NEVER.next(7), ..slice(stage) }
+    let begun = Opening::NEVER.next(7);
+    SliceRecord { begun, opened: begun, ..slice(stage) }
 }
 
 /// In the order of these numbers.

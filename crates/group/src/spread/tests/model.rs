@@ -396,7 +396,8 @@ impl World {
     }
 
     fn slice_of(&self, at: usize, standing: SliceStanding) -> SliceRecord {
-        SliceRecord { opening: opening(self.parts[at].was_used), ..slice_record(at, standing) }
+        let begun = opening(self.parts[at].was_used);
+        SliceRecord { begun, opened: begun, ..slice_record(at, standing) }
     }
 
     /// Whether a member takes an order from the home as it is.

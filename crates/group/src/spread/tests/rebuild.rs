@@ -6,7 +6,7 @@ use crate::record::Setting;
 /// What the others have stored of a volume, which was opened and made larger.
 fn others(sizes: [u64; 2]) -> Vec<SliceRecord> {
     let of = |(at, size_bytes)| SliceRecord {
-        opening: Opening::NEVER.next(at as u32 + 4),
+        begun: Opening::NEVER.next(at as u32 + 4),
         ..slice_record(at, SliceStanding { size_bytes, stage: SliceStage::Here })
     };
     sizes.into_iter().enumerate().map(of).collect()
@@ -18,7 +18,7 @@ fn a_home_that_has_lost_its_settings_has_the_volume_made_of_its_slices() {
     let found = rebuilt(&records, Some(4 * GIB)).expect("all have told");
     let openings = [0, 1, 2].map(|slice| match slice {
         0 => Openings::default(),
-        slice => Openings::answered(records[slice - 1].opening),
+        slice => Openings::answered(records[slice - 1].begun),
     });
     let wanted = SpreadRecord {
         size_bytes: 2 * GIB,

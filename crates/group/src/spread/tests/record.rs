@@ -51,7 +51,7 @@ fn a_record_that_cannot_be_is_as_good_as_damaged() {
     assert_eq!(one_seat_less, wanted);
     let others: [fn(&mut SpreadRecord); 11] = [
         |record| record.home_array.clear(),
-        |record| drop(record.openings.pop()),
+        |record| _ = record.openings.pop(),
         |record| record.openings[1].begun = Opening::NEVER.next(1).next(1),
         |record| record.seats[2].member = HOME,
         |record| record.seats[2].slice = slice_id(0),

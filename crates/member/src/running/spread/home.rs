@@ -191,6 +191,10 @@ impl Member {
         let record = self.record_of(id)?;
         let known = self.spreads.homes.borrow().get(id).copied();
         let mut home = known.unwrap_or_else(|| Home::found(seats_of(&record), record.standing()));
+        // Something was stored of which it was not heard whether it is.
+        if home.standing() != Some(record.standing()) {
+            home.reread(record.standing());
+        }
         if home.may_serve().is_some() {
             home.served();
         }
@@ -248,6 +252,7 @@ impl Member {
                 Some(record) => {
                     home.reread(record.standing());
                     self.keep_home(id, home);
+                    self.follow(id, record.standing()).await?;
                 }
                 None => self.forget_home(id),
             }

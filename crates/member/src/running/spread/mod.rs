@@ -13,7 +13,7 @@
 //!
 //! Numbered, for all that lies here:
 //! 1. The rules say what is next ([`group::spread`]), and each change that they decide on is stored before the next is done.
-//! 2. Changes of one member's spread volumes come one after the other, and so do those of its slices. Who has one of these
+//! 2. Changes of one member's spread volumes come one after the other, and so do those of one slice. Who has one of these
 //!    turns may take that of the member, not the other way round.
 //! 3. A slice of another home is deleted by a letter of its home, by the home's word that it has no such volume, or by an
 //!    operator where it is left over; and never while somebody has it open.
@@ -30,11 +30,12 @@ mod strays;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use group::membership::{SliceId, SpreadId};
 use group::ownership::MemberId;
-use group::spread::{Home, HomeSays};
+use group::spread::{Home, HomeSays, Opening};
 use ring::wait::Turn;
 
 use super::{Member, RequestError, SpreadRefusal};
@@ -51,9 +52,11 @@ pub(super) struct Spreads {
     homes: RefCell<BTreeMap<SpreadId, Home>>,
     /// What those are to be that are made in this life.
     plans: RefCell<BTreeMap<SpreadId, SpreadPlan>>,
-    /// Who has it changes slices of volumes of other homes.
-    slicing: Turn,
-    /// What the homes of slices have said last.
+    /// Who has that of a slice changes it. Others do not wait for one whose disks hang.
+    slicing: RefCell<BTreeMap<SliceId, Rc<Turn>>>,
+    /// The openings that were begun in this life: others are begun anew.
+    begun: RefCell<BTreeMap<SliceId, Opening>>,
+    /// What the homes of slices have said last, since they have opened them.
     heard: RefCell<BTreeMap<SliceId, (MemberId, HomeSays)>>,
     /// Why slices are not as they should be, as far as that was told.
     faults: RefCell<BTreeMap<SliceId, String>>,
@@ -87,6 +90,9 @@ impl Member {
             SpreadRequest::List => self.list_spreads().map(Answer::Spreads),
             SpreadRequest::Letter { from, letter } => {
                 self.obey_letter(from, &letter).await.map(|()| Answer::Done)
+            }
+            SpreadRequest::Begin { from, slice, openings } => {
+                self.begin_slice(from, &slice, openings).await.map(Answer::Begun)
             }
             SpreadRequest::Open { from, slice, asked } => {
                 let opening = self.open_slice(from, &slice, asked).await?;

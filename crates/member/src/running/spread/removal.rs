@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use group::membership::{ListedSpread, Roll};
 use group::ownership::MemberId;
-use group::spread::InTheWay;
+use group::spread::{InTheWay, SliceStage, SpreadStage};
 
 use super::super::{Member, RequestError, SpreadRefusal};
 use crate::group_request::GroupRequest;
@@ -43,12 +43,15 @@ impl Member {
     pub(in crate::running) fn spreads_in_hand(&self) -> Vec<ListedSpread> {
         let Some((group, _)) = self.serving.spread().who() else { return Vec::new() };
         let spreads = self.settings.spreads().into_iter().filter(|record| record.group == group);
+        // What goes is in nobody's way.
+        let spreads = spreads.filter(|record| !matches!(record.stage, SpreadStage::Going { .. }));
         let spreads = spreads.map(|record| ListedSpread {
             home: record.home(),
             members: record.seats.iter().map(|seat| seat.member).collect(),
             volume: record.name,
         });
         let slices = self.settings.slices().into_iter().filter(|record| record.group == group);
+        let slices = slices.filter(|record| record.stage != SliceStage::Going);
         let slices = slices.map(|record| ListedSpread {
             home: record.home,
             members: BTreeSet::from([record.home, record.me]),

@@ -1,18 +1,23 @@
 //! What a member does for slices of volumes whose homes are others: by their letters, by what they say when they are asked,
 //! and by an operator's word.
 
+use std::rc::Rc;
+
 use array::api::{Cache, VolumeSpec};
 use group::membership::SliceId;
 use group::ownership::MemberId;
 use group::spread::{
-    HomeSays, Order, Question, SliceFate, SliceRecord, SliceRefusal, SliceStage, SliceStanding,
-    SliceStep, WhyLeft, check_letter, check_opening, decide_slice, hidden_name, slice_step,
+    HomeSays, Openings, Order, Question, SliceFate, SliceRecord, SliceRefusal, SliceStage,
+    SliceStanding, SliceStep, SpreadStage, WhyLeft, check_begun, check_letter, check_opened,
+    decide_slice, hidden_name, slice_step,
 };
 
 use super::super::{Member, RequestError, SpreadRefusal};
 use crate::mutants::{self, Mutant};
 use crate::slices::Opening;
-use crate::spread_request::{OpeningAsked, SliceLetter};
+use crate::spread_request::{Begun, OpeningAsked, SliceLetter};
+use futures_util::future::join_all;
+use ring::wait::Guard;
 
 /// More steps than any order takes.
 const STEPS_MAX: usize = 16;
@@ -27,13 +32,31 @@ impl Member {
         from: MemberId,
         letter: &SliceLetter,
     ) -> Result<(), RequestError> {
-        let _slicing = self.spreads.slicing.take().await;
+        let _slicing = self.slice_turn(&letter.letter.slice).await;
         let order = letter.letter.order;
         let record = self.slice_record(&letter.letter.slice)?;
         let who = self.serving.spread().who();
         let who = who.as_ref().map(|(group, me)| (group, *me));
         check_letter(&letter.letter, from, who, record.as_ref()).map_err(SpreadRefusal::from)?;
         self.bring_slice(&letter.letter.slice, Some((order, letter))).await
+    }
+
+    /// Waits for the turn of who changes this slice.
+    async fn slice_turn(&self, slice: &SliceId) -> Guard<()> {
+        let turn = {
+            let mut all = self.spreads.slicing.borrow_mut();
+            // Who waits for one has it in hand.
+            all.retain(|_, turn| turn.held().is_some() || Rc::strong_count(turn) > 1);
+            all.entry(slice.clone()).or_default().clone()
+        };
+        turn.take().await
+    }
+
+    /// Nothing is known of a slice that is gone.
+    fn forget_what_is_said_of(&self, slice: &SliceId) {
+        self.spreads.heard.borrow_mut().remove(slice);
+        self.spreads.begun.borrow_mut().remove(slice);
+        self.spreads.faults.borrow_mut().remove(slice);
     }
 
     /// What is stored of a slice.
@@ -76,7 +99,7 @@ impl Member {
                 SliceStep::Delete => self.delete_slice(slice, &volume).await?,
                 SliceStep::Forget => {
                     self.settings.forget_slice(slice).await?;
-                    self.spreads.heard.borrow_mut().remove(slice);
+                    self.forget_what_is_said_of(slice);
                 }
                 SliceStep::Done => return self.serve_brought(record.as_ref()).await,
                 SliceStep::Refuse(refusal) => return Err(SpreadRefusal::from(refusal).into()),
@@ -112,7 +135,14 @@ impl Member {
     fn is_slice_served(&self, record: &SliceRecord) -> bool {
         let who = self.serving.spread().who();
         let is_of = record.is_of(who.as_ref().map(|(group, me)| (group, *me)));
-        (is_of || mutants::is(Mutant::OpenForeign)) && record.stage == SliceStage::Here
+        // What was removed from the group may not know that: it is not let in any more.
+        let is_there = self.is_home_there(record) || mutants::is(Mutant::ServeRemoved);
+        (is_of && is_there || mutants::is(Mutant::OpenForeign)) && record.stage == SliceStage::Here
+    }
+
+    /// Whether the home of a slice is a member of the group; while nothing was heard of that it is taken for one.
+    fn is_home_there(&self, record: &SliceRecord) -> bool {
+        self.membership.roll_now().map_or(true, |roll| roll.members.contains_key(&record.home))
     }
 
     async fn store_slice(
@@ -158,21 +188,48 @@ impl Member {
         self.delete_slice_volume(volume).await
     }
 
-    /// Opens a slice for its home, which has stored that it begins that.
+    /// The home of a slice has stored that it begins an opening, and so does this member.
+    pub(super) async fn begin_slice(
+        &self,
+        from: MemberId,
+        slice: &SliceId,
+        openings: Openings,
+    ) -> Result<Begun, RequestError> {
+        // Of two openings one is stored before the other is compared with it.
+        let _slicing = self.slice_turn(slice).await;
+        let record = self.slice_to_open(from, slice)?;
+        let begun = match check_begun(&record, openings) {
+            Err(why @ SliceRefusal::OldHome(_)) => {
+                return Ok(Begun::OldHome { why: why.to_string() });
+            }
+            checked => checked.map_err(SpreadRefusal::from)?,
+        };
+        if !mutants::is(Mutant::OpenUnstored) {
+            self.settings.note_slice_begun(slice, begun).await?;
+        }
+        self.spreads.begun.borrow_mut().insert(slice.clone(), begun);
+        Ok(Begun::Stored)
+    }
+
+    /// Opens a slice for its home, which has stored that this opening was begun here.
     pub(super) async fn open_slice(
         &self,
         from: MemberId,
         slice: &SliceId,
         asked: OpeningAsked,
     ) -> Result<Opening, RequestError> {
-        // Of two openings one is stored before the other is compared with it.
-        let slicing = self.spreads.slicing.take().await;
+        let slicing = self.slice_turn(slice).await;
         let record = self.slice_to_open(from, slice)?;
-        let opening = check_opening(&record, asked.openings).map_err(SpreadRefusal::from)?;
+        if self.spreads.begun.borrow().get(slice) != Some(&asked.opening) {
+            return Err(SpreadRefusal::NotBegun.into());
+        }
         if !mutants::is(Mutant::OpenUnstored) {
-            self.settings.note_opening(slice, opening).await?;
+            check_opened(&record, asked.opening).map_err(SpreadRefusal::from)?;
+            self.settings.note_slice_opened(slice, asked.opening).await?;
         }
         self.serve_slice(&record).await?;
+        // Whatever was said of it before.
+        self.spreads.heard.borrow_mut().remove(slice);
         drop(slicing);
         let slices = self.spreads.portal.slices().ok_or(SpreadRefusal::NoSuchSlice)?;
         Ok(slices.open(slice, from, asked.life).await.map_err(SpreadRefusal::from)?)
@@ -225,7 +282,7 @@ impl Member {
         slice: &SliceId,
         heard: Option<(MemberId, HomeSays)>,
     ) -> Result<(), RequestError> {
-        let _slicing = self.spreads.slicing.take().await;
+        let _slicing = self.slice_turn(slice).await;
         let record = self.slice_record(slice)?.ok_or(SpreadRefusal::NoSuchSlice)?;
         if let Some(heard) = heard {
             self.spreads.heard.borrow_mut().insert(slice.clone(), heard);
@@ -238,14 +295,16 @@ impl Member {
 
     /// An operator deletes a slice that is left over.
     pub(super) async fn discard_slice(&self, slice: &SliceId) -> Result<(), RequestError> {
-        let _slicing = self.spreads.slicing.take().await;
+        let _slicing = self.slice_turn(slice).await;
         let record = self.slice_record(slice)?.ok_or(SpreadRefusal::NoSuchSlice)?;
         match self.fate_of(&record) {
             SliceFate::LeftOver(why @ WhyLeft::HomeUnread(_)) => {
                 Err(SpreadRefusal::Stays { slice: slice.clone(), why }.into())
             }
             SliceFate::Keep
-                if record.stage != SliceStage::Going && !mutants::is(Mutant::DiscardNeeded) =>
+                if record.stage != SliceStage::Going
+                    && !self.is_home_deleting(slice)
+                    && !mutants::is(Mutant::DiscardNeeded) =>
             {
                 let (slice, name) = (slice.clone(), record.name);
                 Err(SpreadRefusal::Needed { slice, name }.into())
@@ -254,6 +313,12 @@ impl Member {
                 self.let_slice_go(&record).await
             }
         }
+    }
+
+    /// Whether the home of a slice has said that it deletes the volume. Its order may be one that is not obeyed here.
+    fn is_home_deleting(&self, slice: &SliceId) -> bool {
+        let heard = self.spreads.heard.borrow().get(slice).map(|(_, says)| *says);
+        matches!(heard, Some(HomeSays::Have(SpreadStage::Going { .. })))
     }
 
     /// Stores that a slice goes, and has it go. For who has the turn of slices.
@@ -274,10 +339,7 @@ impl Member {
     fn fate_with(&self, record: &SliceRecord, heard: Option<(MemberId, HomeSays)>) -> SliceFate {
         let who = self.serving.spread().who();
         let who = who.as_ref().map(|(group, me)| (group, *me));
-        // While nothing was heard of the group it is taken for there.
-        let roll = self.membership.roll_now();
-        let is_there = roll.map_or(true, |roll| roll.members.contains_key(&record.home));
-        decide_slice(record, who, is_there, heard)
+        decide_slice(record, who, self.is_home_there(record), heard)
     }
 
     /// Goes on with slices where a life before this one has stopped, and serves those that are there; not beside somebody
@@ -291,14 +353,31 @@ impl Member {
     }
 
     async fn bring_slices(&self) {
-        let _slicing = self.spreads.slicing.take().await;
         self.close_former_portal().await;
         self.tell_of_strays();
-        for record in self.settings.slices() {
-            if let Err(error) = self.bring_slice(&record.id, None).await {
-                self.note_fault(&record, Some(error.to_string()));
-            }
+        let bring = self.settings.slices().into_iter().map(|record| self.bring_found(record));
+        // One whose disks hang keeps no other waiting.
+        join_all(bring).await;
+    }
+
+    async fn bring_found(&self, record: SliceRecord) {
+        let _slicing = self.slice_turn(&record.id).await;
+        let brought = match self.shut_removed(&record).await {
+            Ok(()) => self.bring_slice(&record.id, None).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = brought {
+            self.note_fault(&record, Some(error.to_string()));
         }
+    }
+
+    /// Ends what a home has open that was removed from the group. The slice stays.
+    async fn shut_removed(&self, record: &SliceRecord) -> Result<(), RequestError> {
+        if self.is_home_there(record) {
+            return Ok(());
+        }
+        let Some(slices) = self.spreads.portal.slices() else { return Ok(()) };
+        slices.withdraw(&record.id).await.map_err(|error| SpreadRefusal::from(error).into())
     }
 
     /// Whether slices are to be looked at again: some are not served that should be, or go, or the member is another one.

@@ -23,7 +23,6 @@ impl Member {
     /// Deletes one, by an operator's word.
     pub(in crate::running) async fn purge_stray(&self, name: &str) -> Result<(), RequestError> {
         let _changing = self.spreads.changing.take().await;
-        let _slicing = self.spreads.slicing.take().await;
         if !self.is_stray_slice(name) {
             return Err(SpreadRefusal::NoSuchSlice.into());
         }

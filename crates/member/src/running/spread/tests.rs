@@ -30,8 +30,8 @@ use crate::reply::Answer;
 use crate::request::{Request, VolumeRequest};
 use crate::slices::{AskError, Opening};
 use crate::spread_request::{
-    OpeningAsked, SliceLetter, SliceOpeners, SliceShown, SpreadPlan, SpreadRequest, SpreadShown,
-    SpreadStep,
+    Begun, OpeningAsked, SliceLetter, SliceOpeners, SliceShown, SpreadPlan, SpreadRequest,
+    SpreadShown, SpreadStep,
 };
 use crate::testing::{Rig, Silent, volume};
 
@@ -64,25 +64,55 @@ struct Direct {
     reached: Arc<Reached>,
 }
 
+impl Direct {
+    /// Asks a member that runs.
+    fn ask(
+        &self,
+        to: MemberId,
+        request: SpreadRequest,
+    ) -> BoxFuture<'static, Result<Answer, AskError>> {
+        let remote = self.reached.0.lock().unwrap().get(&to).cloned();
+        async move {
+            let remote = remote.ok_or("the member is away")?;
+            let (done, answer) = ring::oneshot();
+            remote.ask(Request::Spread(request), Silent, move |answer| {
+                done.send(answer.map_err(|error| error.to_string()));
+            });
+            Ok(answer.await.ok_or("it has ended")??)
+        }
+        .boxed()
+    }
+}
+
 impl SliceOpeners for Direct {
+    fn begin(
+        &self,
+        to: MemberId,
+        slice: &SliceId,
+        openings: Openings,
+    ) -> BoxFuture<'static, Result<Begun, AskError>> {
+        let (from, slice) = (self.home, slice.clone());
+        let answer = self.ask(to, SpreadRequest::Begin { from, slice, openings });
+        async move {
+            match answer.await? {
+                Answer::Begun(begun) => Ok(begun),
+                other => Err(format!("{other:?}").into()),
+            }
+        }
+        .boxed()
+    }
+
     fn open(
         &self,
         to: MemberId,
         slice: &SliceId,
         asked: OpeningAsked,
     ) -> BoxFuture<'static, Result<Opening, AskError>> {
-        let remote = self.reached.0.lock().unwrap().get(&to).cloned();
         let (from, slice) = (self.home, slice.clone());
+        let answer = self.ask(to, SpreadRequest::Open { from, slice, asked });
         async move {
-            let remote = remote.ok_or("the member is away")?;
-            let (done, answer) = ring::oneshot();
-            let open = Request::Spread(SpreadRequest::Open { from, slice, asked });
-            remote.ask(open, Silent, move |answer| {
-                done.send(answer.map_err(|error| error.to_string()));
-            });
-            match answer.await {
-                Some(Ok(Answer::Opening(opening))) => Ok(*opening),
-                Some(Err(why)) => Err(why.into()),
+            match answer.await? {
+                Answer::Opening(opening) => Ok(*opening),
                 other => Err(format!("{other:?}").into()),
             }
         }
@@ -255,10 +285,10 @@ impl Lab {
         })
     }
 
-    /// Asks this member for the next opening of its slice, as `from`, in a life that nobody has.
+    /// Asks this member for its slice, as `from`, in a life that nobody has.
     fn open(&self, plan: &SpreadPlan, at: usize, from: MemberId) -> SpreadRequest {
-        let openings = self.record(plan).openings[at].begin(7);
-        let asked = OpeningAsked { life: 1, openings };
+        let opening = self.record(plan).openings[at].opened;
+        let asked = OpeningAsked { life: 1, opening };
         SpreadRequest::Open { from, slice: plan.seats[at].slice.clone(), asked }
     }
 

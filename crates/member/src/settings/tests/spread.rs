@@ -66,7 +66,8 @@ fn slice(stage: SliceStage) -> SliceRecord {
         },
         name: "other".to_owned(),
         size_bytes: SIZE_BYTES,
-        opening: Opening::NEVER,
+        begun: Opening::NEVER,
+        opened: Opening::NEVER,
         stage,
     }
 }

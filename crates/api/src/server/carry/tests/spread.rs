@@ -404,7 +404,8 @@ async fn a_slice_is_opened_over_the_line_of_members() {
     })
     .await;
     let openers = Openers::here(&pair.left.app);
-    let asked = OpeningAsked { life: 7, openings: Openings::default().begin(1) };
+    let begun = Openings::default().begin(1);
+    let asked = OpeningAsked { life: 7, opening: begun.begun };
     let opened = openers.open(RIGHT, &slice_id(), asked).await.expect("it is opened");
     assert_eq!(opened, opening);
     let heard = SpreadRequest::Open { from: LEFT, slice: slice_id(), asked };

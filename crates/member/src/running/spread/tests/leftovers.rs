@@ -157,6 +157,13 @@ fn a_home_that_is_in_its_group_no_more_serves_nothing_of_it() {
         assert!(member.serving().spread().device(&unserved).is_err());
     });
     assert_eq!(lab.says(&plan, 1), HomeSays::OtherGroup);
+    wait_until("it is shut", || {
+        lab.rig(1).with(async |member| {
+            let slices = member.spreads.portal.slices();
+            slices.is_none_or(|slices| slices.list().is_empty())
+        })
+    });
+    refused(lab.rig(1), lab.open(&plan, 1, lab.members[0]));
     lab.hear(&plan, 1, Some((lab.members[0], HomeSays::OtherGroup)));
     wait_until("it has heard", || matches!(fate(lab.rig(1)), SliceFate::LeftOver(_)));
     assert!(has_slice(lab.rig(1), &plan.id), "an operator decides");

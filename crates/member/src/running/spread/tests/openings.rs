@@ -71,14 +71,57 @@ fn a_home_that_is_an_older_one_is_not_obeyed() {
     wait_until("it is served", || !targets(lab.home()).is_empty());
     check(lab.home(), &plan.id, 0..PAGES, 1);
     put_back(&mut lab, 0);
+    let not_served = |lab: &Lab| {
+        let Ok(Answer::Volume(shown)) =
+            volume_of(lab.home(), VolumeRequest::Show { name: "vm".to_owned() })
+        else {
+            panic!("it is not there")
+        };
+        shown.not_served
+    };
     wait_until("it is told", || {
-        trouble(&lab).is_some_and(|why| why.contains("was opened by") && why.contains("image"))
+        not_served(&lab).is_some_and(|why| why.contains("was opened by") && why.contains("image"))
     });
-    assert_eq!(read_at(lab.home(), &plan.id, PAGE), Err(BlockError::Unreachable));
+    // None of it is: what the home has of it is old, too.
+    assert!(targets(lab.home()).is_empty());
+    let id = plan.id.clone();
+    lab.home().with(async move |member| {
+        assert!(member.serving().spread().device(&id).is_err());
+    });
     set_online(lab.home(), "vm", false);
     delete(lab.home(), "vm").expect("it is offline");
     let why = lab.drive(&plan.id).expect_err("there is a later home");
     assert!(why.contains("nothing is done for an older one"), "{why}");
     assert!(has_slice(lab.rig(1), &plan.id));
+    // Whoever knows better has it go there.
+    let discard = || SpreadRequest::Discard { slice: plan.seats[1].slice.clone() };
+    let why = refused(lab.rig(1), discard());
+    assert!(why.contains("it is not known that nobody needs it"), "{why}");
+    lab.hear(&plan, 1, Some((lab.members[0], lab.says(&plan, 1))));
+    spread(lab.rig(1), discard()).expect("its home deletes it");
+    assert!(!has_slice(lab.rig(1), &plan.id));
+    assert_eq!(lab.drive(&plan.id), Ok(SpreadStep::Forgotten));
+    lab.end();
+}
+
+/// A network that is lost and comes back costs no store anything.
+#[test]
+fn a_session_that_is_lost_takes_no_other_opening() {
+    let mut lab = Lab::new(2, 165);
+    let plan = lab.make("vm");
+    write(lab.home(), &plan.id, 0..PAGES, 1);
+    let number = |lab: &Lab| lab.record(&plan).openings[1].opened.number();
+    assert_eq!(number(&lab), 1);
+    lab.rig(1).with(async |member| {
+        let slices = member.spreads.portal.slices().expect("it is served");
+        let (slice, _) = slices.list().remove(0);
+        slices.withdraw(&slice).await.expect("it is shut");
+    });
+    check(lab.home(), &plan.id, 0..PAGES, 1);
+    assert_eq!(number(&lab), 1);
+    lab.stop(1);
+    lab.come(1);
+    check(lab.home(), &plan.id, 0..PAGES, 1);
+    assert_eq!(number(&lab), 2, "one for each life of both");
     lab.end();
 }
