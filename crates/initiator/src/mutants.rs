@@ -20,6 +20,8 @@ pub(crate) enum Mutant {
     SharedSteps,
     /// Use a path that is not to be used, once a command has been aborted there.
     EarlyReturn,
+    /// Take an extent that begins before the block that was asked for as one that begins there.
+    WholeExtent,
     /// Open a unit anew as soon as an opening is lost, however short it was.
     NoPause,
 }
