@@ -20,7 +20,7 @@ use common::{
 };
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
-use initiator::{Disk, DiskOptions, Opened, Opener, SessionOptions, TargetAddress};
+use initiator::{AttachError, Disk, DiskOptions, Opened, Opener, SessionOptions, TargetAddress};
 use iscsi::chap::{Credentials, InitiatorChap};
 use iscsi::text::IscsiName;
 use ring::wait::Bell;
@@ -148,10 +148,17 @@ fn options(limit: Duration) -> DiskOptions {
 }
 
 async fn borrow(lender: &Rc<Lender>, limit: Duration) -> (Disk, Rc<Borrower>) {
-    let Opened { address, chap } = lender.open().await.unwrap();
-    let session = SessionOptions { chap: Some(chap), ..session_options() };
-    let options = DiskOptions { session, ..options(limit) };
-    let disk = Disk::attach(&[address], options).await.unwrap();
+    let disk = loop {
+        let Opened { address, chap } = lender.open().await.unwrap();
+        let session = SessionOptions { chap: Some(chap), ..session_options() };
+        let options = DiskOptions { session, ..options(limit) };
+        match Disk::attach(&[address], options).await {
+            Ok(disk) => break disk,
+            // Somebody else has opened it meanwhile, as where two do on a machine that is slow.
+            Err(AttachError::Login(_) | AttachError::Command(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    };
     let (lender, works) = (lender.clone(), Cell::new(true));
     let borrower = Rc::new(Borrower { lender, works, why: RefCell::default() });
     disk.keep_open(session_options(), borrower.clone());
