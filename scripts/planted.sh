@@ -346,6 +346,9 @@ EarlyFence     --test=reopening a_session_that_comes_back
 KeepSession    --test=reopening what_was_sent_through
 KeepPath       --test=reopening a_disk_has_one_path
 NoPause        --test=reopening two_who_open
+EarlyReturn    --initiator paths::tests::steps::a_path_that_is_not_to_be_used
+WholeExtent    --initiator disk::facts::tests::an_extent_counts
+SharedSteps    --initiator disk::core::tests::a_command_with_the_number
 ServeForeign   --member     running::spread::tests::leftovers::a_home_that_is_in_its_group
 SeeMaking      --member     running::spread::tests::changes::what_is_half_made
 SliceAsVolume  --member     running::spread::tests::life::a_volume_lies_on_three

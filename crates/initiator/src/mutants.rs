@@ -16,6 +16,12 @@ pub(crate) enum Mutant {
     KeepSession,
     /// Keep the path to an opening that is over.
     KeepPath,
+    /// Have commands that get one number of the router, one after the other, share what it decides.
+    SharedSteps,
+    /// Use a path that is not to be used, once a command has been aborted there.
+    EarlyReturn,
+    /// Take an extent that begins before the block that was asked for as one that begins there.
+    WholeExtent,
     /// Open a unit anew as soon as an opening is lost, however short it was.
     NoPause,
 }

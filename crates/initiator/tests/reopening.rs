@@ -15,12 +15,12 @@ use std::time::Duration;
 use block::testing::{Fault, FaultyDisk, Operation, Rule};
 use block::{BlockDevice, BlockError, WriteFlags};
 use common::{
-    Proxy, bytes, config, credentials, data, disk_options, on_core, portal, ram, serve,
+    Load, Proxy, bytes, config, credentials, data, disk_options, on_core, portal, ram, serve,
     session_options,
 };
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
-use initiator::{Disk, DiskOptions, Opened, Opener, SessionOptions, TargetAddress};
+use initiator::{AttachError, Disk, DiskOptions, Opened, Opener, SessionOptions, TargetAddress};
 use iscsi::chap::{Credentials, InitiatorChap};
 use iscsi::text::IscsiName;
 use ring::wait::Bell;
@@ -148,10 +148,17 @@ fn options(limit: Duration) -> DiskOptions {
 }
 
 async fn borrow(lender: &Rc<Lender>, limit: Duration) -> (Disk, Rc<Borrower>) {
-    let Opened { address, chap } = lender.open().await.unwrap();
-    let session = SessionOptions { chap: Some(chap), ..session_options() };
-    let options = DiskOptions { session, ..options(limit) };
-    let disk = Disk::attach(&[address], options).await.unwrap();
+    let disk = loop {
+        let Opened { address, chap } = lender.open().await.unwrap();
+        let session = SessionOptions { chap: Some(chap), ..session_options() };
+        let options = DiskOptions { session, ..options(limit) };
+        match Disk::attach(&[address], options).await {
+            Ok(disk) => break disk,
+            // Somebody else has opened it meanwhile, as where two do on a machine that is slow.
+            Err(AttachError::Login(_) | AttachError::Command(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    };
     let (lender, works) = (lender.clone(), Cell::new(true));
     let borrower = Rc::new(Borrower { lender, works, why: RefCell::default() });
     disk.keep_open(session_options(), borrower.clone());
@@ -222,6 +229,29 @@ fn a_disk_has_one_path_however_often_it_is_opened() {
         }
         assert_eq!(lender.opened.get(), 4);
         until(|| lender.server.sessions() == 1).await;
+    });
+}
+
+/// As when the server restarts again and again: each time what was on its way is in doubt.
+#[test]
+fn openings_end_under_verified_load() {
+    let faulty = FaultyDisk::new(ram(1));
+    let lender = Lender::new(Arc::new(faulty.clone()));
+    on_core(async move {
+        let slow = Fault::Delay(Duration::from_millis(5));
+        faulty.inject(Rule::always(Operation::Write, slow));
+        let (disk, borrower) = borrow(&lender, Duration::from_secs(40)).await;
+        let disk = Arc::new(disk);
+        let load = Load::start(&disk);
+        for opened in 2..6 {
+            load.progress(50).await;
+            lender.end().await;
+            until(|| lender.opened.get() >= opened).await;
+        }
+        load.progress(50).await;
+        load.end().await;
+        assert_eq!(disk.paths().await.len(), 1);
+        until(|| lender.server.sessions() == 1 && borrower.works.get()).await;
     });
 }
 

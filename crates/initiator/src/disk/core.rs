@@ -411,7 +411,7 @@ impl Core {
             all.resize_with(op.slot + 1, Steps::default);
         }
         let steps = &mut all[op.slot];
-        if steps.op != Some(op) {
+        if steps.op != Some(op) && !mutants::is(Mutant::SharedSteps) {
             steps.op = Some(op);
             match Rc::get_mut(&mut steps.next) {
                 Some(unused) => *unused = Answer::default(),
@@ -587,3 +587,6 @@ async fn watch_time(core: Rc<Core>) {
         core.tell(|router, now| router.tick(now));
     }
 }
+
+#[cfg(test)]
+mod tests;
