@@ -30,7 +30,8 @@ use ::group::settings::{Arrival, Departure, SetIntent};
 use ::group::spread::HomeSays;
 use member::slices::Opening;
 use member::{
-    Answer, ArrivalStep, JoinTicket, Leaving, Piece, Seal, SliceShown, SpreadShown, SpreadStep,
+    Answer, ArrivalStep, Begun, JoinTicket, Leaving, Piece, Seal, SliceShown, SpreadShown,
+    SpreadStep,
 };
 
 pub use access::{
@@ -151,6 +152,7 @@ of_answer!(List<Arrival>, Arrivals(all) => List(all));
 of_answer!(SpreadShown, Spread(shown) => *shown);
 of_answer!(List<SpreadShown>, Spreads(all) => List(all));
 of_answer!(SpreadStep, SpreadStep(step) => step);
+of_answer!(Begun, Begun(begun) => begun);
 of_answer!(Opening, Opening(opening) => *opening);
 of_answer!(HomeSays, HomeSays(says) => says);
 of_answer!(List<SliceShown>, Slices(all) => List(all));

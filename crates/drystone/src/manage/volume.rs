@@ -66,29 +66,7 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
             }
             serve(desk, &name, false)
         }
-        VolumeCommand::Delete { name, confirm: asked } => {
-            let there = desk.ask(|member| member.volume(&name))?;
-            if there.spread.is_some() {
-                bail!(
-                    "'{name}' lies on several members and has no recycle bin: 'drystone volume purge {name}' gives it up for \
-                     good, once it is offline"
-                );
-            }
-            match there.state {
-                VolumeState::Deleted => bail!(
-                    "'{name}' is in the recycle bin already: 'drystone volume purge {name}' gives it up for good"
-                ),
-                VolumeState::Online | VolumeState::Degraded => bail!(
-                    "'{name}' is online: take it offline first ('drystone volume offline {name}')"
-                ),
-                VolumeState::Offline | VolumeState::Lost => {}
-            }
-            confirm(&asked, &format!("Put volume '{name}' into the recycle bin?"))?;
-            desk.ask(|member| member.delete_volume(&name))?;
-            desk.done(&format!(
-                "'{name}' is in the recycle bin: 'drystone volume undelete {name}' brings it back, until the space is needed"
-            ))
-        }
+        VolumeCommand::Delete { name, confirm: asked } => delete(desk, &name, &asked),
         VolumeCommand::Move { name, to, pool, follow } => {
             let to = Where { member: to.as_deref(), pool: pool.as_deref() };
             moving::volume(desk, &name, to, &follow)
@@ -104,6 +82,31 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
             purge(desk, &name, &asked, &follow)
         }
     }
+}
+
+/// Puts a volume into the recycle bin.
+fn delete(desk: &Desk, name: &str, asked: &Confirm) -> anyhow::Result<()> {
+    let there = desk.ask(|member| member.volume(name))?;
+    if there.spread.is_some() {
+        bail!(
+            "'{name}' lies on several members and has no recycle bin: 'drystone volume purge {name}' gives it up for \
+             good, once it is offline"
+        );
+    }
+    match there.state {
+        VolumeState::Deleted => bail!(
+            "'{name}' is in the recycle bin already: 'drystone volume purge {name}' gives it up for good"
+        ),
+        VolumeState::Online | VolumeState::Degraded => {
+            bail!("'{name}' is online: take it offline first ('drystone volume offline {name}')")
+        }
+        VolumeState::Offline | VolumeState::Lost => {}
+    }
+    confirm(asked, &format!("Put volume '{name}' into the recycle bin?"))?;
+    desk.ask(|member| member.delete_volume(name))?;
+    desk.done(&format!(
+        "'{name}' is in the recycle bin: 'drystone volume undelete {name}' brings it back, until the space is needed"
+    ))
 }
 
 /// Gives up what is in the recycle bin, and waits until its space is back.
