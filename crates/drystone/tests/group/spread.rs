@@ -194,7 +194,10 @@ fn a_volume_on_three_members_is_one_disk_for_hosts() {
     assert!(text.contains("a (home)"), "{text}");
 
     let mut ledger = Ledger::new(2 * PAGES * PAGE_BLOCKS);
-    let mut host = log_in_by_way_of(b.portal(), &iqn, 1).expect("it is served");
+    // That one has yet to hear of it.
+    let mut host = wait_for("hosts are sent there", PATIENCE, || {
+        log_in_by_way_of(b.portal(), &iqn, 1).ok_or_else(|| "no login".to_owned())
+    });
     write_all(&mut host, &mut ledger, &ranges()).expect("it is served");
     verify(&mut host, &mut ledger, &ranges()).expect("it is served");
     check_odd_data(&mut host);
