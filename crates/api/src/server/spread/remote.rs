@@ -6,13 +6,13 @@ use axum::body::Bytes;
 use axum::http::Method;
 use group::membership::SliceId;
 use group::ownership::MemberId;
-use group::spread::{HomeSays, Question};
+use group::spread::{HomeSays, Question, SliceRecord};
 use member::slices::Opening;
 use member::{OpeningAsked, SliceLetter};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::words::{LETTERS_PATH, OPEN_PATH, Opened, SAYS_PATH, Said};
+use super::words::{LETTERS_PATH, OPEN_PATH, Opened, RECORD_PATH, SAYS_PATH, Said, Told};
 use crate::problem::{Code, Problem};
 use crate::server::app::App;
 use crate::server::carry::{OwnError, OwnLine};
@@ -56,6 +56,20 @@ pub(super) async fn open(
     let answer = ask(&mut line, &name_of(app, to), &path, json(&asked)).await;
     let answer = answer.map_err(|error| named(error.into(), &name_of(app, to)))?;
     read::<Opened>(&answer, &name_of(app, to)).map(Into::into)
+}
+
+/// What a member has stored of the volume of this slice, whose home this one is.
+pub(super) async fn record(
+    app: &Arc<App>,
+    to: MemberId,
+    slice: &SliceId,
+) -> Result<Option<SliceRecord>, Problem> {
+    let path = RECORD_PATH.replace("{id}", slice.as_str());
+    let mut line = OwnLine::new(app.clone(), to);
+    let answer = ask(&mut line, &name_of(app, to), &path, (JSON, Bytes::new())).await;
+    let answer = answer.map_err(|error| named(error.into(), &name_of(app, to)))?;
+    let told = read::<Told>(&answer, &name_of(app, to))?;
+    Ok(told.record.map(|record| *record))
 }
 
 /// What the home of a slice says of it, over the line to it.
