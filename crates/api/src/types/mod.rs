@@ -30,7 +30,8 @@ use ::group::settings::{Arrival, Departure, SetIntent};
 use ::group::spread::{HomeSays, SliceRecord};
 use member::slices::Opening;
 use member::{
-    Answer, ArrivalStep, DamagedRecord, JoinTicket, Leaving, Piece, Seal, SliceShown, SpreadShown, SpreadStep,
+    Answer, ArrivalStep, DamagedRecord, JoinTicket, Leaving, Piece, Seal, SliceShown, SpreadShown,
+    SpreadStep,
 };
 
 pub use access::{

@@ -68,7 +68,9 @@ impl MemberSettings {
             Err(error) => return Some(error.to_string()),
         };
         match state.spreads.get(id) {
-            Some(Ok(_)) => Some("this member has stored it, and nothing of that is lost".to_owned()),
+            Some(Ok(_)) => {
+                Some("this member has stored it, and nothing of that is lost".to_owned())
+            }
             Some(Err(later @ SettingError::Later { .. })) => Some(later.to_string()),
             // A key that no version knows may be of this volume.
             None | Some(Err(SettingError::Damaged { .. })) if state.all_spreads().is_none() => {

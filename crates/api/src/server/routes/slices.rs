@@ -26,7 +26,7 @@ use crate::server::body::{Asked as Words, Named, Sent, json};
 use crate::server::carry::{AskingMember, Meant, gather_with};
 use crate::server::pages::page;
 use crate::server::spread::words::{
-    LETTERS_PATH, OPEN_PATH, Opened, RECORD_PATH, SAYS_PATH, Said, Told,
+    LETTERS_PATH, OPEN_PATH, Opened, RECORD_PATH, Recorded, SAYS_PATH, Said,
 };
 use crate::server::spread::{discard, own_slices, rebuild};
 use crate::types::{Nothing, Slice, Volume};
@@ -144,7 +144,7 @@ async fn tell(
 ) -> Result<Response, Problem> {
     let request = SpreadRequest::Tell { from: asking.number, slice };
     let record: Option<Box<SliceRecord>> = app.ask(Asked::Spread(request)).await?;
-    Ok(json(&Told { record }))
+    Ok(json(&Recorded { record }))
 }
 
 /// What of a slice?

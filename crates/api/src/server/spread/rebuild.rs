@@ -44,7 +44,8 @@ pub(in crate::server) async fn rebuild(app: &Arc<App>, slice: &str) -> Result<Vo
         let rules = now.iter().fold(problem.detail, |text, now| with_names(app, now, &text));
         // Who has not told may be why.
         let why = std::iter::once(rules).chain(silent).collect::<Vec<_>>();
-        let detail = if problem.code == Code::Unavailable { why.join("; ") } else { why[0].clone() };
+        let detail =
+            if problem.code == Code::Unavailable { why.join("; ") } else { why[0].clone() };
         Problem { detail, ..problem }
     })?;
     app.spreads.made.notify_one();

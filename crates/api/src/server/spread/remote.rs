@@ -12,7 +12,7 @@ use member::{OpeningAsked, SliceLetter};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::words::{LETTERS_PATH, OPEN_PATH, Opened, RECORD_PATH, SAYS_PATH, Said, Told};
+use super::words::{LETTERS_PATH, OPEN_PATH, Opened, RECORD_PATH, Recorded, SAYS_PATH, Said};
 use crate::problem::{Code, Problem};
 use crate::server::app::App;
 use crate::server::carry::{OwnError, OwnLine};
@@ -68,7 +68,7 @@ pub(super) async fn record(
     let mut line = OwnLine::new(app.clone(), to);
     let answer = ask(&mut line, &name_of(app, to), &path, (JSON, Bytes::new())).await;
     let answer = answer.map_err(|error| named(error.into(), &name_of(app, to)))?;
-    let told = read::<Told>(&answer, &name_of(app, to))?;
+    let told = read::<Recorded>(&answer, &name_of(app, to))?;
     Ok(told.record.map(|record| *record))
 }
 

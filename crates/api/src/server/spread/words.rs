@@ -39,7 +39,7 @@ pub(in crate::server) struct Said {
 
 /// What a member tells a home of the slice that it has.
 #[derive(Debug, Serialize, Deserialize)]
-pub(in crate::server) struct Told {
+pub(in crate::server) struct Recorded {
     /// What is stored of it; nothing of one that is not there.
     pub(in crate::server) record: Option<Box<SliceRecord>>,
 }

@@ -76,7 +76,8 @@ impl Member {
         // One that is being deleted, or whose disks are missing, is not there.
         let own = self.array.volume(&hidden_name(&first.spread)).ok();
         let own = own.filter(|own| !matches!(own.state, VolumeState::Deleted | VolumeState::Lost));
-        let record = rebuilt(records, own.map(|own| own.size_bytes)).map_err(SpreadRefusal::from)?;
+        let record =
+            rebuilt(records, own.map(|own| own.size_bytes)).map_err(SpreadRefusal::from)?;
         match self.serving.spread().is_of(&record) {
             true => Ok(record),
             false => Err(SpreadRefusal::OtherSeat.into()),
