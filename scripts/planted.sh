@@ -366,6 +366,8 @@ ServeRemoved   --member     running::spread::tests::leftovers::a_home_that_is_in
 ServeOldHome   --member     running::spread::tests::openings::a_home_that_is_an_older
 OpenUnstored   --member     running::spread::tests::life::a_volume_lies_on_three
 OpenedUnstored --member     running::spread::tests::openings::a_slice_that_is_an_older
+RebuildOtherArray --member  running::spread::tests::rebuild::a_home_rebuilds_nothing
+RebuildOnline  --member     running::spread::tests::rebuild::a_home_that_has_lost
 GroupByClock   --group      pki::tests::what_proves_the_group_is_believed
 StayAtGroup    --api        server::at_group::tests::who_talks_to_a_member_at_the_address
 AnswerAsOwn    --api        server::at_group::tests::a_member_that_listens_everywhere
@@ -414,6 +416,7 @@ GoneOpened     --group      spread::tests::walk::no_slice_goes
 GoneOtherArray --group      spread::tests::janitor::a_home_with_another_array
 RebuildPart    --group      spread::tests::rebuild::a_volume_is_made_again_only
 RebuildLarger  --group      spread::tests::rebuild::a_home_that_has_lost
+RebuildStored  --group      settings::spread::tests::a_volume_that_was_rebuilt
 ForgetServed   --group      spread::tests::home::hosts_that_are_in
 ForgetServed   --group      spread::tests::walk::no_slice_goes
 GrowStored     --group      spread::tests::slice::a_size_that_a_slice_cannot

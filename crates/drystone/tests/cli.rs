@@ -143,6 +143,7 @@ const HELP: &[(&[&str], &[&str])] = &[
     (&["volume", "create", "--help"], &["--spread <MEMBERS>", "Examples:"]),
     (&["volume", "slices", "--help"], &["--json", "left-over", "Examples:"]),
     (&["volume", "discard-slice", "--help"], &["<DIGITS>", "--yes", "Examples:"]),
+    (&["volume", "rebuild", "--help"], &["<DIGITS>", "offline", "Examples:"]),
     (
         &["volume", "settle", "--help"],
         &["<NAME>", "--keep", "--discard", "--move <DIGITS>", "--yes", "Examples:"],
@@ -238,7 +239,7 @@ fn commands_about_a_group_need_a_member_that_runs() {
     let nobody = format!(
         "no member answers at '{socket}': start one with 'drystone up', or write its --socket"
     );
-    let lines: [&[&str]; 17] = [
+    let lines: [&[&str]; 18] = [
         &["group", "create", "san1", "--listen", "127.0.0.1"],
         &["group", "show"],
         &["group", "certificate"],
@@ -255,6 +256,7 @@ fn commands_about_a_group_need_a_member_that_runs() {
         &["volume", "transits"],
         &["volume", "slices"],
         &["volume", "discard-slice", "00", "--yes"],
+        &["volume", "rebuild", "00"],
         &["volume", "settle", "vm1", "--keep"],
     ];
     for line in lines {

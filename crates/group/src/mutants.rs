@@ -136,6 +136,8 @@ pub(crate) enum Mutant {
     RebuildPart,
     /// Make a volume of its slices again as large as the largest of them.
     RebuildLarger,
+    /// Store a volume that was made of its slices again over what is stored of it.
+    RebuildStored,
     /// Forget that hosts are in when something was not stored.
     ForgetServed,
     /// Store the size that a slice is to have before its volume has it.

@@ -97,8 +97,8 @@ pub use serving::GRACE;
 pub use set_request::{SetPlan, SetRequest};
 pub use settings::{ArrayUnits, Hosts, KeptError, Unlisted};
 pub use spread_request::{
-    Begun, OpeningAsked, SeatShown, SliceFate, SliceLetter, SliceOpeners, SliceShown, SpreadPlan,
-    SpreadRequest, SpreadShown, SpreadStep,
+    Begun, DamagedRecord, OpeningAsked, SeatShown, SliceFate, SliceLetter, SliceOpeners,
+    SliceShown, SpreadPlan, SpreadRequest, SpreadShown, SpreadStep,
 };
 pub use stopped::stop_reason;
 pub use target::{

@@ -172,6 +172,10 @@ pub(crate) enum Mutant {
     OpenedUnstored,
     /// Say that there is no such volume out of another array than the group knows the member by.
     SayByOtherArray,
+    /// Make a volume of its slices again out of another array than its home had.
+    RebuildOtherArray,
+    /// Serve a volume that was made of its slices again before somebody has looked at it.
+    RebuildOnline,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MEMBER_MUTANT=NAME`. The array below has a variable of its own, and ends over

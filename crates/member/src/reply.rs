@@ -11,7 +11,7 @@ use block::Latency;
 use group::handover::SourceSays;
 use group::membership::{Applicant, Verdict};
 use group::settings::{Arrival, Departure, NotThere, SetIntent};
-use group::spread::HomeSays;
+use group::spread::{HomeSays, SliceRecord};
 use target::{
     ConnectionInfo, CoreFigures, PortalFigures, ReservationsInfo, UnitFigures, UnitInfo,
     WorkFigures,
@@ -28,7 +28,7 @@ use crate::move_request::{ArrivalStep, Leaving, Piece, Seal, Transit};
 use crate::schedule_request::ScheduleShown;
 use crate::settings::Hosts;
 use crate::slices::Opening;
-use crate::spread_request::{Begun, SliceShown, SpreadShown, SpreadStep};
+use crate::spread_request::{Begun, DamagedRecord, SliceShown, SpreadShown, SpreadStep};
 
 /// An answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,6 +143,10 @@ pub enum Answer {
     HomeSays(HomeSays),
     /// Slices of volumes of other homes.
     Slices(Vec<SliceShown>),
+    /// What is stored of a slice, if it is there.
+    SliceRecord(Option<Box<SliceRecord>>),
+    /// What is stored of spread volumes and is damaged.
+    Damaged(Vec<DamagedRecord>),
 }
 
 /// A volume as an operator sees it.

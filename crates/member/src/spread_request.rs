@@ -37,6 +37,8 @@ pub enum SpreadRequest {
     Delete { name: String },
     /// To the home, by an operator: give a slice up, of a volume that goes, whose member is none any more.
     ForgetSeat { id: SpreadId, slice: u8 },
+    /// To the home, by an operator: make a volume anew of what its other slices have stored → [`SpreadShown`].
+    Rebuild { records: Vec<SliceRecord> },
     /// → [`SpreadShown`]s of those whose home the member is.
     List,
     /// To a member that has a slice, or is to have one: an order of its home. `from` has proved itself where it came from. A
@@ -48,12 +50,19 @@ pub enum SpreadRequest {
     Open { from: MemberId, slice: SliceId, asked: OpeningAsked },
     /// To a home: what is it with this slice? → [`HomeSays`].
     Says { from: MemberId, question: Question },
+    /// To a member that may have a slice, by the home of its volume: what is stored of that which has the volume of this
+    /// slice → nothing, or one [`SliceRecord`].
+    Tell { from: MemberId, slice: SliceId },
     /// To a member that has slices → [`SliceShown`]s.
     Slices,
     /// To it: what the home of a slice has said; `None` of one that is silent.
     SliceHeard { slice: SliceId, heard: Option<(MemberId, HomeSays)> },
     /// To it, by an operator: delete a slice that is left over.
     Discard { slice: SliceId },
+    /// What is stored of spread volumes and slices and is damaged → [`DamagedRecord`]s.
+    Damaged,
+    /// By an operator: throw away what is stored under this number and is damaged.
+    DiscardDamaged { id: String },
 }
 
 impl SpreadRequest {
@@ -142,6 +151,17 @@ pub struct SliceShown {
     pub used_bytes: u64,
     /// Why it is not served to its home, although it is there.
     pub not_served: Option<String>,
+}
+
+/// What is stored of a spread volume or of a slice, and will never read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DamagedRecord {
+    /// The number that it is stored under.
+    pub id: String,
+    /// Whether it is of a volume whose home the member is; else of a slice.
+    pub is_home: bool,
+    /// What is wrong with it.
+    pub why: String,
 }
 
 /// What becomes of a slice.

@@ -4,12 +4,17 @@ use axum::http::Method;
 
 use super::http::Sent;
 use super::{Client, Result, path};
-use crate::types::Slice;
+use crate::types::{Slice, Volume};
 
 impl Client {
     /// Slices that members have of other homes' volumes, and those that homes wait for as they delete volumes.
     pub fn slices(&self) -> Result<Vec<Slice>> {
         self.list("/v1/slices")
+    }
+
+    /// Has the home of a volume make it anew of its slices, of which this is one.
+    pub fn rebuild_volume(&self, id: &str) -> Result<Volume> {
+        self.post(&path(["slices", id, "rebuild"]))
     }
 
     /// Discards a slice that is left over, or that is awaited in vain.

@@ -9,7 +9,7 @@ use group::destinations::DestinationError;
 use group::membership::{MembershipError, PlacementError};
 use group::schedules::ScheduleError;
 use group::settings::SettingsError;
-use group::spread::{SliceRefusal, SpreadError};
+use group::spread::{NotRebuilt, SliceRefusal, SpreadError};
 use group::store::StoreError;
 use member::slices::{OpenError as SliceOpenError, WithdrawError};
 use member::spec::{DiskError, OpenError};
@@ -112,6 +112,12 @@ const fn of_spread(error: &SpreadRefusal) -> Code {
         },
         SpreadRefusal::Withdraw(WithdrawError::Busy(_)) => Code::TooBusy,
         SpreadRefusal::Withdraw(WithdrawError::Stopping) => Code::Stopping,
+        SpreadRefusal::NotRebuilt(error) => match error {
+            NotRebuilt::Nothing | NotRebuilt::Missing(_) => Code::Unavailable,
+            NotRebuilt::NoOwnSlice(_) | NotRebuilt::Differs(_) | NotRebuilt::NotHere(_) => {
+                Code::WrongState
+            }
+        },
         SpreadRefusal::Plan(_) => Code::Invalid,
         SpreadRefusal::Unread(_) | SpreadRefusal::NoPortal(_) => Code::Unavailable,
         SpreadRefusal::Online(_)
@@ -122,6 +128,8 @@ const fn of_spread(error: &SpreadRefusal) -> Code {
         SpreadRefusal::NotSpread { .. }
         | SpreadRefusal::NoBin(_)
         | SpreadRefusal::GrowsAlone(_)
+        | SpreadRefusal::Stored(_)
+        | SpreadRefusal::OtherArray { .. }
         | SpreadRefusal::Stays { .. } => Code::WrongState,
     }
 }

@@ -97,6 +97,7 @@ const LEAST: &[(&str, &str, Role)] = &[
     ("PATCH", "/v1/schedules/{name}", Operator),
     ("GET", "/v1/slices", ReadOnly),
     ("DELETE", "/v1/slices/{id}", Operator),
+    ("POST", "/v1/slices/{id}/rebuild", Operator),
     ("GET", "/v1/snapshots", ReadOnly),
     ("POST", "/v1/snapshots", Operator),
     ("GET", "/v1/snapshots/{volume}/{name}", ReadOnly),

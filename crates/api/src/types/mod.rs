@@ -27,11 +27,11 @@ mod volume;
 use ::group::handover::SourceSays;
 use ::group::membership::{Applicant, Verdict};
 use ::group::settings::{Arrival, Departure, SetIntent};
-use ::group::spread::HomeSays;
+use ::group::spread::{HomeSays, SliceRecord};
 use member::slices::Opening;
 use member::{
-    Answer, ArrivalStep, Begun, JoinTicket, Leaving, Piece, Seal, SliceShown, SpreadShown,
-    SpreadStep,
+    Answer, ArrivalStep, Begun, DamagedRecord, JoinTicket, Leaving, Piece, Seal, SliceShown,
+    SpreadShown, SpreadStep,
 };
 
 pub use access::{
@@ -156,6 +156,8 @@ of_answer!(Begun, Begun(begun) => begun);
 of_answer!(Opening, Opening(opening) => *opening);
 of_answer!(HomeSays, HomeSays(says) => says);
 of_answer!(List<SliceShown>, Slices(all) => List(all));
+of_answer!(Option<Box<SliceRecord>>, SliceRecord(record) => record);
+of_answer!(List<DamagedRecord>, Damaged(all) => List(all));
 
 impl OfAnswer for Nothing {
     fn of_answer(answer: Answer) -> Option<Self> {

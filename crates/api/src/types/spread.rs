@@ -55,17 +55,19 @@ pub enum SliceState {
     Going,
     /// Its volume is deleted, and the member that has it has not said that it is gone.
     Awaited,
+    /// What is stored of it is damaged, and will never be read: it stays until an operator discards that record.
+    Damaged,
 }
 
 /// A slice of a volume that lies on several members: as the member knows it that has it, or, of a volume that is being
 /// deleted, as its home waits for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Slice {
-    /// What tells it from all others.
+    /// What tells it from all others. Of one that is damaged, and is of a volume whose home says so, the number of the volume.
     pub id: String,
-    /// The name of the volume; where that is deleted, the one that it had.
+    /// The name of the volume; where that is deleted, the one that it had. Of one that is damaged it is not known: empty.
     pub volume: String,
-    /// The member that is the home of the volume.
+    /// The member that is the home of the volume; empty where that is not known.
     pub home: String,
     /// The member that has the slice.
     pub on: String,

@@ -48,6 +48,9 @@ impl Left {
             SliceState::Awaited if slice.is_in_vain => {
                 format!("a part of the deleted volume {volume} is awaited of {on} in vain{why}")
             }
+            SliceState::Damaged => {
+                format!("what is stored here of a part of a spread volume is damaged{why}")
+            }
             SliceState::Served | SliceState::Going | SliceState::Awaited => return None,
         };
         let advice = format!(
@@ -78,7 +81,12 @@ mod tests {
         for state in [SliceState::Served, SliceState::Going, SliceState::Awaited] {
             assert_eq!(Left::of(&slice(state, false)), None, "{state:?}");
         }
-        for (state, in_vain) in [(SliceState::LeftOver, false), (SliceState::Awaited, true)] {
+        let told = [
+            (SliceState::LeftOver, false),
+            (SliceState::Awaited, true),
+            (SliceState::Damaged, false),
+        ];
+        for (state, in_vain) in told {
             let left = Left::of(&slice(state, in_vain)).expect("somebody has to decide");
             assert!(left.found.ends_with(": it is so"), "{}", left.found);
             assert!(left.advice.contains("discard-slice 01234567'"), "{}", left.advice);

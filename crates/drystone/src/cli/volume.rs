@@ -47,6 +47,15 @@ Examples:
   drystone volume discard-slice 6745c1f0
   drystone volume discard-slice 6745c1f0 --yes";
 
+/// Examples at the foot of `drystone volume rebuild --help`.
+const REBUILD_EXAMPLES: &str = "\
+Examples:
+  drystone volume slices
+          WHY says which home has lost what it had stored of its volume
+  drystone volume rebuild 6745c1f0
+  drystone volume online vm1
+          When you have looked at it";
+
 /// Examples at the foot of `drystone volume settle --help`.
 const SETTLE_EXAMPLES: &str = "\
 Examples:
@@ -248,7 +257,7 @@ pub(crate) enum VolumeCommand {
     ///
     /// A part that is 'left-over' ('volume slices') is deleted for good: nothing of its volume can be read there any more.
     /// One that is 'awaited' of a member that was removed from the group is not waited for any more; what that server has
-    /// of it stays on its disks.
+    /// of it stays on its disks. Of one that is 'damaged', what is stored of it goes, and what the disks have of it stays.
     #[command(after_long_help = DISCARD_SLICE_EXAMPLES)]
     DiscardSlice {
         /// Its number in 'volume slices', or the first digits of it.
@@ -258,6 +267,18 @@ pub(crate) enum VolumeCommand {
         /// Whether to ask.
         #[command(flatten)]
         confirm: Confirm,
+    },
+
+    /// Make a volume that lies on several members anew of its parts, where its home has lost what it had stored of it.
+    ///
+    /// Its home, which is asked, has the disks that it had, and has given up its settings or cannot read this one of them;
+    /// all other members that have parts of the volume run, and tell it what they have stored. The volume has its name and
+    /// its data then, and is offline: look at it before hosts write. Its access list was lost with the settings.
+    #[command(after_long_help = REBUILD_EXAMPLES)]
+    Rebuild {
+        /// The number in 'volume slices' of a part that another member has, or the first digits of it.
+        #[arg(value_name = "DIGITS")]
+        digits: String,
     },
 
     /// Take a volume out of the recycle bin; it is offline.

@@ -1,4 +1,4 @@
-//! `drystone volume slices` and `drystone volume discard-slice`: the parts of volumes that lie on several members.
+//! `drystone volume slices`, `discard-slice` and `rebuild`: the parts of volumes that lie on several members.
 
 use super::Desk;
 use super::confirm::confirm;
@@ -34,17 +34,22 @@ fn listed(slices: &[Slice]) -> String {
     ];
     let row = |slice: &Slice| {
         let cells = [
-            slice.volume.clone(),
-            slice.home.clone(),
+            known(&slice.volume),
+            known(&slice.home),
             slice.on.clone(),
             word(slice.state).to_owned(),
             slice.used_bytes.map_or_else(|| "-".to_owned(), units::bytes),
-            digits(slice),
+            digits_of(slice),
             slice.why.clone().unwrap_or_else(|| "-".to_owned()),
         ];
         (slice.member.clone(), cells)
     };
     table_of_members(columns, slices.iter().map(row))
+}
+
+/// What is known of one that is damaged.
+fn known(word: &str) -> String {
+    if word.is_empty() { "-".to_owned() } else { word.to_owned() }
 }
 
 const fn word(state: SliceState) -> &'static str {
@@ -54,10 +59,11 @@ const fn word(state: SliceState) -> &'static str {
         SliceState::LeftOver => "left-over",
         SliceState::Going => "going",
         SliceState::Awaited => "awaited",
+        SliceState::Damaged => "damaged",
     }
 }
 
-fn digits(slice: &Slice) -> String {
+fn digits_of(slice: &Slice) -> String {
     slice.id.chars().take(DIGITS_SHOWN).collect()
 }
 
@@ -72,23 +78,33 @@ pub(super) fn discard(desk: &Desk, digits: &str, asked: &Confirm) -> anyhow::Res
         SliceState::Awaited => {
             format!("the part of '{}' on {} is not waited for", slice.volume, slice.on)
         }
+        SliceState::Damaged => format!("what was stored as {} is thrown away", digits_of(slice)),
         _ => format!("the part of '{}' on {} is deleted", slice.volume, slice.on),
     })
 }
 
-/// The one that is meant. What its member has is meant before what its home says of it.
-fn chosen<'a>(slices: &'a [Slice], digits: &str) -> anyhow::Result<&'a Slice> {
-    let is_meant = |slice: &&Slice| !digits.is_empty() && slice.id.starts_with(digits);
-    let mut found: Vec<&Slice> = slices.iter().filter(is_meant).collect();
-    found.sort_by_key(|slice| slice.state == SliceState::Awaited);
-    let Some(first) = found.first().copied() else {
-        bail!("there is no slice '{digits}': see 'drystone volume slices'");
-    };
-    if found.iter().any(|slice| slice.id != first.id) {
-        bail!("several slices begin with '{digits}': write more digits of it");
+/// Has the home of one make its volume anew.
+pub(super) fn rebuild(desk: &Desk, digits: &str) -> anyhow::Result<()> {
+    let slices = desk.ask(|member| member.slices())?;
+    let slice = meant(&slices, digits)?;
+    if slice.state == SliceState::Damaged {
+        bail!(
+            "this record is damaged: write the number of a part of the volume that another member has, and can read \
+             ('drystone volume slices')"
+        );
     }
+    let home = desk.client.on(Some(slice.home.clone()));
+    let name = home.rebuild_volume(&slice.id).map_err(advised)?.name;
+    desk.done(&format!(
+        "'{name}' is made anew of its parts, and offline: look at it, then 'drystone volume online {name}'"
+    ))
+}
+
+/// The one that is to be discarded.
+fn chosen<'a>(slices: &'a [Slice], digits: &str) -> anyhow::Result<&'a Slice> {
+    let first = meant(slices, digits)?;
     match first.state {
-        SliceState::LeftOver | SliceState::Awaited => Ok(first),
+        SliceState::LeftOver | SliceState::Awaited | SliceState::Damaged => Ok(first),
         SliceState::Served | SliceState::NotServed => bail!(
             "this slice is in use: '{}' goes with all of its parts, by 'drystone volume purge {}'",
             first.volume,
@@ -98,10 +114,27 @@ fn chosen<'a>(slices: &'a [Slice], digits: &str) -> anyhow::Result<&'a Slice> {
     }
 }
 
+/// The one that is meant. What its member has is meant before what its home says of it.
+fn meant<'a>(slices: &'a [Slice], digits: &str) -> anyhow::Result<&'a Slice> {
+    let is_meant = |slice: &&Slice| !digits.is_empty() && slice.id.starts_with(digits);
+    let mut found: Vec<&Slice> = slices.iter().filter(is_meant).collect();
+    found.sort_by_key(|slice| slice.state == SliceState::Awaited);
+    let Some(first) = found.first().copied() else {
+        bail!("there is no slice '{digits}': see 'drystone volume slices'");
+    };
+    if found.iter().any(|slice| slice.id != first.id) {
+        bail!("several slices begin with '{digits}': write more digits of it");
+    }
+    Ok(first)
+}
+
 fn question(slice: &Slice) -> String {
     match slice.state {
         SliceState::Awaited => {
             format!("Wait no more for the part of '{}' on {}?", slice.volume, slice.on)
+        }
+        SliceState::Damaged => {
+            format!("Throw what is stored as {} on {} away for good?", digits_of(slice), slice.on)
         }
         _ => format!("Delete the part of '{}' on {} for good?", slice.volume, slice.on),
     }
@@ -152,9 +185,11 @@ mod tests {
             slice("aa00", SliceState::Served),
             slice("ab00", SliceState::Awaited),
             slice("ab00", SliceState::LeftOver),
+            slice("dd00", SliceState::Damaged),
         ];
         let of = |digits: &str| chosen(&slices, digits).map(|slice| slice.state);
         assert_eq!(of("ab").expect("it is one"), SliceState::LeftOver, "at its member first");
+        assert_eq!(of("dd").expect("it is one"), SliceState::Damaged);
         for (digits, why) in
             [("a", "several"), ("", "no slice"), ("c", "no slice"), ("aa", "purge")]
         {

@@ -77,6 +77,7 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
         VolumeCommand::DiscardSlice { digits, confirm: asked } => {
             slices::discard(desk, &digits, &asked)
         }
+        VolumeCommand::Rebuild { digits } => slices::rebuild(desk, &digits),
         VolumeCommand::Undelete { name } => show(desk, |member| member.undelete_volume(&name)),
         VolumeCommand::Purge { name, confirm: asked, follow } => {
             purge(desk, &name, &asked, &follow)

@@ -159,6 +159,9 @@ impl Settings {
             None | Some(Err(SettingError::Damaged { .. })) => {
                 Ok((vec![Op::put(spread_key(&record.id), record.encode())], ()))
             }
+            Some(_) if mutants::is(Mutant::RebuildStored) => {
+                Ok((vec![Op::put(spread_key(&record.id), record.encode())], ()))
+            }
             Some(_) => Err(SettingsError::SpreadThere),
         })
         .await

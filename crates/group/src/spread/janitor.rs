@@ -120,13 +120,13 @@ impl Display for WhyLeft {
             ),
             Self::HomeUnread(home) => write!(
                 out,
-                "its volume is at {home}, which cannot read what it has stored of it: mend the settings there, or rebuild \
-                 the volume there from its slices"
+                "its volume is at {home}, which cannot read what it has stored of it: mend the settings there, or make \
+                 the volume there anew of its slices ('drystone volume rebuild')"
             ),
             Self::HomeForgot(home) => write!(
                 out,
                 "its volume was at {home}, which has used it and knows nothing of it any more, as where the disks there \
-                 were put back from an image: rebuild the volume there from its slices; {DECIDE}"
+                 were put back from an image: make the volume there anew of its slices ('drystone volume rebuild'); {DECIDE}"
             ),
         }
     }

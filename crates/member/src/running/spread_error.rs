@@ -1,7 +1,7 @@
 //! Why what is asked about volumes that lie on several members is refused.
 
 use group::membership::SliceId;
-use group::spread::{InTheWay, SliceRefusal, SpreadError, WhyLeft};
+use group::spread::{InTheWay, NotRebuilt, SliceRefusal, SpreadError, WhyLeft};
 use thiserror::Error;
 
 use crate::slices::{OpenError, WithdrawError};
@@ -88,6 +88,20 @@ pub enum SpreadRefusal {
         /// Why.
         why: WhyLeft,
     },
+    /// A volume is stored that was to be made of its slices again, or may be.
+    #[error("the volume is not made of its slices again: {0}")]
+    Stored(String),
+    /// Its home has another array than it had.
+    #[error(
+        "the volume is not made of its slices again: its home had the array {was}, and this member has {has}, on which there is \
+         nothing of it"
+    )]
+    OtherArray {
+        /// The array that the home had.
+        was: String,
+        /// The one that this member has.
+        has: String,
+    },
     /// It is served nowhere.
     #[error("this member does not serve its slices: {0}")]
     NoPortal(String),
@@ -105,6 +119,9 @@ pub enum SpreadRefusal {
     /// The rules of slices say no.
     #[error(transparent)]
     Slice(#[from] SliceRefusal),
+    /// The rules say no to a volume that is to be made of its slices again.
+    #[error("the volume is not made of its slices again: {0}")]
+    NotRebuilt(#[from] NotRebuilt),
     /// A slice is not opened.
     #[error(transparent)]
     Open(#[from] OpenError),

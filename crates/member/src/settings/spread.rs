@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use group::membership::{GroupId, SliceId, SpreadId};
 use group::ownership::MemberId;
+use group::record::SettingError;
 use group::settings::{Settings, State};
 use group::spread::{
     HomeSays, InTheWay, Opening, Openings, Question, SliceRecord, SliceStanding, SpreadRecord,
@@ -13,6 +14,7 @@ use group::spread::{
 };
 
 use super::{KeptError, MemberSettings};
+use crate::spread_request::DamagedRecord;
 
 impl MemberSettings {
     /// The spread volumes whose home it is, as far as that reads.
@@ -57,6 +59,39 @@ impl MemberSettings {
             Ok(state) => state.unread_spreads(),
             Err(error) => Some(error.to_string()),
         }
+    }
+
+    /// Why a spread volume is not made of its slices again: it is stored, or may be.
+    pub(crate) fn forbids_rebuild(&self, id: &SpreadId) -> Option<String> {
+        let state = match self.state() {
+            Ok(state) => state,
+            Err(error) => return Some(error.to_string()),
+        };
+        match state.spreads.get(id) {
+            Some(Ok(_)) => {
+                Some("this member has stored it, and nothing of that is lost".to_owned())
+            }
+            Some(Err(later @ SettingError::Later { .. })) => Some(later.to_string()),
+            // A key that no version knows may be of this volume.
+            None | Some(Err(SettingError::Damaged { .. })) if state.all_spreads().is_none() => {
+                state.unread_spreads()
+            }
+            None | Some(Err(SettingError::Damaged { .. })) => None,
+        }
+    }
+
+    /// What is stored of spread volumes and slices and will never read.
+    pub(crate) fn damaged_spreads(&self) -> Vec<DamagedRecord> {
+        let state = self.state.borrow();
+        let spreads = state.spreads.iter().filter_map(|(id, record)| {
+            let why = damage(record.as_ref().err())?;
+            Some(DamagedRecord { id: id.to_string(), is_home: true, why })
+        });
+        let slices = state.slices.iter().filter_map(|(id, record)| {
+            let why = damage(record.as_ref().err())?;
+            Some(DamagedRecord { id: id.to_string(), is_home: false, why })
+        });
+        spreads.chain(slices).collect()
     }
 
     /// Slices on the array of which nothing is stored that reads, as where settings were given up: nobody can say here
@@ -210,5 +245,13 @@ impl MemberSettings {
         let note =
             async move |settings: &mut Settings| settings.note_slice_opened(&id, opening).await;
         self.change(note).await
+    }
+}
+
+/// What is wrong with a record that is damaged. What a later version wrote is not.
+fn damage(error: Option<&SettingError>) -> Option<String> {
+    match error {
+        Some(error @ SettingError::Damaged { .. }) => Some(error.to_string()),
+        Some(SettingError::Later { .. }) | None => None,
     }
 }

@@ -150,6 +150,7 @@ const WHOSE: &[(&str, &str, Whose)] = &[
     ("DELETE", "/v1/schedules/{name}", Schedule),
     ("GET", "/v1/slices", Merged),
     ("DELETE", "/v1/slices/{id}", Here),
+    ("POST", "/v1/slices/{id}/rebuild", Here),
     ("GET", "/v1/snapshots", SnapshotsAsked),
     ("POST", "/v1/snapshots", Volumes),
     ("GET", "/v1/snapshots/{volume}/{name}", Volume),

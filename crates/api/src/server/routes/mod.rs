@@ -71,6 +71,7 @@ fn of_volumes(router: OpenApiRouter<Arc<App>>) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(transits::settle_transit))
         .routes(routes!(slices::list_slices))
         .routes(routes!(slices::discard_slice))
+        .routes(routes!(slices::rebuild_volume))
         .routes(routes!(reservations::show_reservations))
         .routes(routes!(reservations::clear_reservations))
         .routes(routes!(volumes::list_changes))

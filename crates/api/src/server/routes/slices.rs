@@ -10,13 +10,13 @@ use axum::routing::post;
 use axum::{Extension, Router};
 use group::membership::SliceId;
 use group::ownership::MemberId;
-use group::spread::{HomeSays, Openings, Question};
+use group::spread::{HomeSays, Openings, Question, SliceRecord};
 use member::audit::Change;
 use member::slices::Opening;
 use member::{Begun, OpeningAsked, Request as Asked, SliceLetter, SpreadRequest};
 
 use super::Shared;
-use super::described::{ChangeRefusals, Refusals};
+use super::described::{ChangeRefusals, IdempotencyKey, Refusals};
 use super::volumes::PageQuery;
 use crate::mutants::{self, Mutant};
 use crate::problem::Problem;
@@ -25,9 +25,11 @@ use crate::server::app::App;
 use crate::server::body::{Asked as Words, Named, Sent, json};
 use crate::server::carry::{AskingMember, Meant, gather_with};
 use crate::server::pages::page;
-use crate::server::spread::words::{BEGIN_PATH, LETTERS_PATH, OPEN_PATH, Opened, SAYS_PATH, Said};
-use crate::server::spread::{discard, own_slices};
-use crate::types::{Nothing, Slice};
+use crate::server::spread::words::{
+    BEGIN_PATH, LETTERS_PATH, OPEN_PATH, Opened, RECORD_PATH, Recorded, SAYS_PATH, Said,
+};
+use crate::server::spread::{discard, own_slices, rebuild};
+use crate::types::{Nothing, Slice, Volume};
 
 /// List the slices of volumes that lie on several members
 ///
@@ -56,7 +58,7 @@ pub(super) async fn list_slices(
 ///
 /// One that is left over, at the member that has it: it is deleted for good. Or one that the home of a deleted volume awaits of
 /// a member that was removed from the group, at that home: it is not waited for any more, and what that server has of it
-/// stays there.
+/// stays there. Or what a member has stored of one and is damaged: that record goes, and what the disks have stays.
 #[utoipa::path(
     delete, path = "/v1/slices/{id}", tag = "volumes",
     params(("id" = String, Path, description = "The slice.")),
@@ -70,12 +72,30 @@ pub(super) async fn discard_slice(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// Make a volume that lies on several members anew of its slices
+///
+/// At its home, which has lost what it had stored of it, as where its settings were given up. All other members that have
+/// slices of it tell what they have stored; the home has its array still, and the volume its name. It is offline then, so
+/// that somebody looks at it before hosts write, and nobody is on its list but who was set since.
+#[utoipa::path(
+    post, path = "/v1/slices/{id}/rebuild", tag = "volumes",
+    params(("id" = String, Path, description = "A slice of the volume, which another member has."), IdempotencyKey),
+    responses((status = 200, description = "The volume, offline.", body = Volume), ChangeRefusals),
+)]
+pub(super) async fn rebuild_volume(
+    State(app): Shared,
+    Named(id): Named<String>,
+) -> Result<Response, Problem> {
+    Ok(json(&rebuild(&app, &id).await?))
+}
+
 /// What members ask of each other.
 pub(super) fn router() -> Router<Arc<App>> {
     Router::new()
         .route(LETTERS_PATH, post(obey))
         .route(BEGIN_PATH, post(begin))
         .route(OPEN_PATH, post(open))
+        .route(RECORD_PATH, post(tell))
         .route(SAYS_PATH, post(say))
 }
 
@@ -127,6 +147,17 @@ async fn open(
     let request = SpreadRequest::Open { from: asking.number, slice, asked };
     let opening: Opening = app.ask(Asked::Spread(request)).await?;
     Ok(json(&Opened::from(opening)))
+}
+
+/// What is stored of the volume of a slice is told to its home.
+async fn tell(
+    State(app): Shared,
+    Extension(asking): Extension<AskingMember>,
+    Named(slice): Named<SliceId>,
+) -> Result<Response, Problem> {
+    let request = SpreadRequest::Tell { from: asking.number, slice };
+    let record: Option<Box<SliceRecord>> = app.ask(Asked::Spread(request)).await?;
+    Ok(json(&Recorded { record }))
 }
 
 /// What of a slice?

@@ -23,6 +23,7 @@ mod janitor;
 mod openers;
 mod placing;
 mod reach;
+mod rebuild;
 mod remote;
 mod shown;
 pub(super) mod words;
@@ -42,6 +43,7 @@ use driver::{End, Progress, drive};
 pub(super) use janitor::look_after;
 pub(super) use openers::Openers;
 pub(super) use reach::Told;
+pub(super) use rebuild::rebuild;
 pub(super) use shown::{discard, own_slices, with_slices};
 
 use super::app::{App, stopping};

@@ -66,7 +66,7 @@ fn alone(spec: &VolumeSpec, pool: &str) -> Problem {
 }
 
 /// What the rules say, with the names of members in the place of their numbers.
-fn with_names(app: &App, now: &RollNow, sentence: &str) -> String {
+pub(super) fn with_names(app: &App, now: &RollNow, sentence: &str) -> String {
     // From the highest number on: that of another one may begin like it.
     let members = now.roll.members.keys().rev();
     members.fold(sentence.to_owned(), |text, member| {

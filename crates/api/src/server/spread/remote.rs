@@ -6,13 +6,15 @@ use axum::body::Bytes;
 use axum::http::Method;
 use group::membership::SliceId;
 use group::ownership::MemberId;
-use group::spread::{HomeSays, Openings, Question};
+use group::spread::{HomeSays, Openings, Question, SliceRecord};
 use member::slices::Opening;
 use member::{Begun, OpeningAsked, SliceLetter};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::words::{BEGIN_PATH, LETTERS_PATH, OPEN_PATH, Opened, SAYS_PATH, Said};
+use super::words::{
+    BEGIN_PATH, LETTERS_PATH, OPEN_PATH, Opened, RECORD_PATH, Recorded, SAYS_PATH, Said,
+};
 use crate::problem::{Code, Problem};
 use crate::server::app::App;
 use crate::server::carry::{OwnError, OwnLine};
@@ -69,6 +71,20 @@ pub(super) async fn open(
     let answer = ask(&mut line, &name_of(app, to), &path, json(&asked)).await;
     let answer = answer.map_err(|error| named(error.into(), &name_of(app, to)))?;
     read::<Opened>(&answer, &name_of(app, to)).map(Into::into)
+}
+
+/// What a member has stored of the volume of this slice, whose home this one is.
+pub(super) async fn record(
+    app: &Arc<App>,
+    to: MemberId,
+    slice: &SliceId,
+) -> Result<Option<SliceRecord>, Problem> {
+    let path = RECORD_PATH.replace("{id}", slice.as_str());
+    let mut line = OwnLine::new(app.clone(), to);
+    let answer = ask(&mut line, &name_of(app, to), &path, (JSON, Bytes::new())).await;
+    let answer = answer.map_err(|error| named(error.into(), &name_of(app, to)))?;
+    let told = read::<Recorded>(&answer, &name_of(app, to))?;
+    Ok(told.record.map(|record| *record))
 }
 
 /// What the home of a slice says of it, over the line to it.

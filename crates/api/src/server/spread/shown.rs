@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use group::ownership::MemberId;
 use group::spread::{SpreadRecord, SpreadStage};
-use member::{SeatShown, SliceFate, SliceShown, SpreadRequest, SpreadShown};
+use member::{DamagedRecord, SeatShown, SliceFate, SliceShown, SpreadRequest, SpreadShown};
 
 use super::{drive, here, name_of, own, stored};
 use crate::problem::{Code, Problem};
@@ -79,6 +79,8 @@ pub(in crate::server) async fn own_slices(app: &Arc<App>) -> Result<Vec<Slice>, 
         all.extend(left_at_home(app, &shown));
         all.extend(awaited(app, &shown));
     }
+    let List(records) = here::<List<DamagedRecord>>(app, SpreadRequest::Damaged).await?;
+    all.extend(records.into_iter().map(|record| damaged(app, record)));
     all.sort_by(|one, other| (&one.volume, &one.id).cmp(&(&other.volume, &other.id)));
     Ok(of_here(app, all))
 }
@@ -130,6 +132,31 @@ fn left_at_home(app: &App, shown: &SpreadShown) -> Option<Slice> {
     })
 }
 
+/// What this member has stored of a spread volume, and cannot read.
+fn damaged(app: &App, DamagedRecord { id, is_home, why }: DamagedRecord) -> Slice {
+    let on = app.roll.now().map_or_else(String::new, |now| now.name.clone());
+    let what = match is_home {
+        true => {
+            "this server is the home of the volume: make it anew of a part that another member has ('drystone volume \
+             rebuild'), or discard this record if nobody needs it; what the disks have of it stays"
+        }
+        false => {
+            "discard this record if nobody needs the volume that it is of; what the disks have of that stays"
+        }
+    };
+    Slice {
+        id,
+        volume: String::new(),
+        home: if is_home { on.clone() } else { String::new() },
+        on,
+        state: SliceState::Damaged,
+        is_in_vain: false,
+        why: Some(format!("{why}; {what}")),
+        used_bytes: None,
+        member: None,
+    }
+}
+
 /// The slices of a volume that goes which other members have not said to have gone.
 fn awaited(app: &App, shown: &SpreadShown) -> Vec<Slice> {
     let record = &shown.record;
@@ -161,7 +188,8 @@ fn awaited(app: &App, shown: &SpreadShown) -> Vec<Slice> {
     others.map(slice).collect()
 }
 
-/// An operator discards a slice: one that is left over here, or one that is awaited in vain.
+/// An operator discards a slice: one that is left over here, what is stored of one and is damaged, or one that is awaited in
+/// vain.
 pub(in crate::server) async fn discard(app: &Arc<App>, id: &str) -> Result<(), Problem> {
     let List(slices) = here::<List<SliceShown>>(app, SpreadRequest::Slices).await?;
     if let Some(slice) = slices.into_iter().find(|slice| slice.record.id.as_str() == id) {
@@ -173,6 +201,11 @@ pub(in crate::server) async fn discard(app: &Arc<App>, id: &str) -> Result<(), P
         if let Some((slice, _)) = seats.find(|(_, seat)| seat.slice.as_str() == id) {
             return discard_at_home(app, &shown, slice).await;
         }
+    }
+    let List(records) = here::<List<DamagedRecord>>(app, SpreadRequest::Damaged).await?;
+    if records.iter().any(|record| record.id == id) {
+        let request = SpreadRequest::DiscardDamaged { id: id.to_owned() };
+        return here::<Nothing>(app, request).await.map(drop);
     }
     let sentence = "this member has no such slice, and is the home of no volume that waits for it: see 'drystone volume \
                     slices' for where it is";

@@ -101,7 +101,7 @@ fn a_slice_that_was_used_does_not_go_as_its_home_has_forgotten_it() {
     let fate = decide_slice(&used(SliceStage::Here), Some((&group, me)), true, heard);
     assert_eq!(fate, SliceFate::LeftOver(WhyLeft::HomeForgot(HOME)));
     let said = WhyLeft::HomeForgot(HOME).to_string();
-    assert!(said.contains("rebuild the volume there from its slices"), "{said}");
+    assert!(said.contains("anew of its slices"), "{said}");
 }
 
 /// Its data directory says that it is the home, and other disks are in it.

@@ -22,6 +22,7 @@
 mod home;
 mod own;
 mod portal;
+mod rebuild;
 mod refusals;
 mod removal;
 mod shown;
@@ -87,6 +88,7 @@ impl Member {
             SpreadRequest::ForgetSeat { id, slice } => {
                 self.forget_seat(&id, slice).await.map(|()| Answer::Done)
             }
+            SpreadRequest::Rebuild { records } => self.rebuild_spread(&records).await,
             SpreadRequest::List => self.list_spreads().map(Answer::Spreads),
             SpreadRequest::Letter { from, letter } => {
                 self.obey_letter(from, &letter).await.map(|()| Answer::Done)
@@ -101,12 +103,17 @@ impl Member {
             SpreadRequest::Says { from, question } => {
                 Ok(Answer::HomeSays(self.home_says(from, &question)))
             }
+            SpreadRequest::Tell { from, slice } => self.tell_home(from, &slice),
             SpreadRequest::Slices => self.list_slices().map(Answer::Slices),
             SpreadRequest::SliceHeard { slice, heard } => {
                 self.slice_heard(&slice, heard).await.map(|()| Answer::Done)
             }
             SpreadRequest::Discard { slice } => {
                 self.discard_slice(&slice).await.map(|()| Answer::Done)
+            }
+            SpreadRequest::Damaged => Ok(Answer::Damaged(self.settings.damaged_spreads())),
+            SpreadRequest::DiscardDamaged { id } => {
+                self.discard_damaged(&id).await.map(|()| Answer::Done)
             }
         }
     }

@@ -5,6 +5,7 @@ mod changes;
 mod leftovers;
 mod life;
 mod openings;
+mod rebuild;
 mod refusals;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! Volumes that lie on two members: as the first one, their home, drives them, and as the second one asks for its slices.
 
+mod rebuild;
+
 use group::membership::{About, Inventory, SliceId, SpreadId};
 use group::spread::{
     Answer as Heard, Home, HomeSays, HomeStep, Letter, Openings, Order, Pattern, Seat,
@@ -112,6 +114,7 @@ impl Rules {
             SpreadRequest::Step { .. } => return Ok(Answer::SpreadStep(self.step())),
             SpreadRequest::List => return Ok(Answer::Spreads(self.shown().into_iter().collect())),
             SpreadRequest::Slices => return Ok(Answer::Slices(Vec::new())),
+            SpreadRequest::Damaged => return Ok(Answer::Damaged(Vec::new())),
             SpreadRequest::Heard { slice, order, answer, .. } => {
                 self.0.as_mut().ok_or_else(none)?.1.heard(*slice, *order, *answer);
                 return Ok(Answer::Done);
