@@ -42,7 +42,7 @@ impl Member {
     }
 
     /// Waits for the turn of who changes this slice.
-    async fn slice_turn(&self, slice: &SliceId) -> Guard<()> {
+    pub(super) async fn slice_turn(&self, slice: &SliceId) -> Guard<()> {
         let turn = {
             let mut all = self.spreads.slicing.borrow_mut();
             // Who waits for one has it in hand.
