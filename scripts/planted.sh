@@ -363,6 +363,7 @@ OpenForeign    --member     running::spread::tests::leftovers::a_member_with_sli
 SayByOtherArray --member    running::spread::tests::leftovers::a_home_with_another_array
 LeaveBehind    --member     slices::tests::link::a_request_that_came_before
 ServeRemoved   --member     running::spread::tests::leftovers::a_home_that_is_in_its_group
+ServeUnasked   --member     running::spread::tests::openings::a_home_that_is_an_older
 ServeOldHome   --member     running::spread::tests::openings::a_home_that_is_an_older
 OpenUnstored   --member     running::spread::tests::life::a_volume_lies_on_three
 OpenedUnstored --member     running::spread::tests::openings::a_slice_that_is_an_older

@@ -164,6 +164,8 @@ pub(crate) enum Mutant {
     LeaveBehind,
     /// Let a home in that was removed from the group.
     ServeRemoved,
+    /// Serve a volume before its slices have been asked.
+    ServeUnasked,
     /// Serve a volume although one of its slices has seen a later home than this.
     ServeOldHome,
     /// Open a slice before it is stored that it is opened.

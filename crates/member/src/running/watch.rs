@@ -81,7 +81,9 @@ pub(crate) async fn run(member: Rc<Member>) {
             // One whose disks hang keeps nothing else waiting.
             ring::spawn(async move { member.find_slices().await });
         }
-        if member.serving().spread().takes_old() {
+        let spread = member.serving().spread();
+        // Both are asked, as each is told once.
+        if spread.takes_old() | spread.takes_asking() {
             let member = member.clone();
             ring::spawn(async move { member.settle().await });
         }

@@ -110,7 +110,7 @@ impl Serving {
         Some(Wanted { iqn, serial, volume: volume.id, volume_name: volume.name.clone(), source })
     }
 
-    /// The disk of a target; `None` of what was deleted meanwhile.
+    /// The disk of a target; `None` of what was deleted meanwhile, and of what is served in a moment.
     ///
     /// # Errors
     /// The slices of a volume make no disk.
@@ -118,7 +118,7 @@ impl Serving {
         let (array, volume) = (&self.array, &wanted.volume_name);
         let (device, write_cache, read_only) = match &wanted.source {
             Source::Volume { write_cache } => (array.device(volume).ok(), *write_cache, false),
-            Source::Spread(id) => (Some(self.spread.device(id)?), false, false),
+            Source::Spread(id) => (self.spread.for_hosts(id)?, false, false),
             Source::Snapshot(snapshot) => {
                 (array.snapshot_device(volume, snapshot).ok(), false, true)
             }

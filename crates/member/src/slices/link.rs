@@ -108,6 +108,12 @@ impl SliceLink {
         self.blocks.fetch_max(blocks, Ordering::AcqRel);
     }
 
+    /// Whether it was reached since the link was started.
+    #[must_use]
+    pub fn was_reached(&self) -> bool {
+        self.disk.get().is_some()
+    }
+
     /// For how long the slice cannot be reached, and why, if that is known.
     #[must_use]
     pub fn trouble(&self) -> Option<(Duration, String)> {

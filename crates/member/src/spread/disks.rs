@@ -1,11 +1,11 @@
 //! The disk of one spread volume at its home.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use array::{Array, ArrayError};
 use block::{BlockDevice, Dealing, Geometry, SpreadDisk, SpreadError};
-use group::spread::{Seat, SpreadRecord, hidden_name};
+use group::spread::{Opening, Seat, SpreadRecord, hidden_name};
 use iscsi::text::{IscsiName, NameError};
 use thiserror::Error;
 
@@ -13,6 +13,9 @@ use super::waiting::Openers;
 use crate::mutants::{self, Mutant};
 use crate::names::Names;
 use crate::slices::{LinkOptions, SliceLink};
+
+/// A member that runs answers within that.
+const FIRST_ANSWER: Duration = Duration::from_secs(5);
 
 /// Why slices make no disk.
 #[derive(Debug, Error)]
@@ -41,6 +44,9 @@ pub(super) struct HomeDisk {
     /// Those of other members, by number from 1 on.
     links: Vec<Arc<SliceLink>>,
     block_bytes: u32,
+    /// Slices may have data of which this home is to know.
+    is_used: bool,
+    opened_at: Instant,
 }
 
 impl HomeDisk {
@@ -77,11 +83,22 @@ impl HomeDisk {
         }
         let dealing = Dealing::new(record.page_bytes, record.pattern.clone().into())?;
         let disk = Arc::new(SpreadDisk::new(slices, dealing, blocks)?);
-        Ok(Self { disk, links, block_bytes })
+        let is_used = record.openings.iter().any(|openings| openings.begun != Opening::NEVER);
+        Ok(Self { disk, links, block_bytes, is_used, opened_at: ring::now() })
     }
 
     pub(super) fn device(&self) -> Arc<dyn BlockDevice> {
         self.disk.clone()
+    }
+
+    /// Whether all slices have been asked that can be: one of them may have seen a later home than this, and hosts are not
+    /// to use what this one has before that is heard.
+    pub(super) fn has_asked(&self) -> bool {
+        let is_over = || ring::now() - self.opened_at >= FIRST_ANSWER;
+        !self.is_used
+            || mutants::is(Mutant::ServeUnasked)
+            || self.links.iter().all(|link| link.was_reached())
+            || is_over()
     }
 
     /// Has this size from now on: all slices have it.

@@ -51,6 +51,8 @@ pub(crate) struct Spread {
     patience: RefCell<Duration>,
     /// How many volumes are not served as their slices have seen later homes, as far as that was followed.
     told_old: Cell<usize>,
+    /// Slices of volumes that would be served are being asked.
+    is_asking: Cell<bool>,
 }
 
 impl Spread {
@@ -61,8 +63,8 @@ impl Spread {
     ) -> Rc<Self> {
         let openers = Openers::new(&settings);
         let (disks, patience) = (RefCell::default(), RefCell::new(PATIENCE));
-        let told_old = Cell::new(0);
-        Rc::new(Self { array, settings, membership, openers, disks, patience, told_old })
+        let (told_old, is_asking) = (Cell::new(0), Cell::new(false));
+        Rc::new(Self { array, settings, membership, openers, disks, patience, told_old, is_asking })
     }
 
     /// Slices of other members are reached by these from now on.
@@ -154,6 +156,25 @@ impl Spread {
     /// Why a volume is not served although it is there: one of its slices has seen a later home than this.
     pub(crate) fn why_old(&self, id: &SpreadId) -> Option<String> {
         self.openers.why_old(id).filter(|_| !mutants::is(Mutant::ServeOldHome))
+    }
+
+    /// The disk of a volume for hosts; `None` until its slices have been asked whether this home is what it was.
+    ///
+    /// # Errors
+    /// As with [`device`](Self::device).
+    pub(crate) fn for_hosts(
+        &self,
+        id: &SpreadId,
+    ) -> Result<Option<Arc<dyn BlockDevice>>, DiskError> {
+        let device = self.device(id)?;
+        let has_asked = self.disks.borrow().get(id).is_some_and(HomeDisk::has_asked);
+        self.is_asking.set(self.is_asking.get() || !has_asked);
+        Ok(has_asked.then_some(device))
+    }
+
+    /// Whether hosts were kept out of a volume until its slices have been asked, since this was asked last.
+    pub(crate) fn takes_asking(&self) -> bool {
+        self.is_asking.take()
     }
 
     /// Whether there are more such volumes than when this was asked last.

@@ -80,6 +80,7 @@ fn a_home_that_is_an_older_one_is_not_obeyed() {
         shown.not_served
     };
     wait_until("it is told", || {
+        assert!(targets(lab.home()).is_empty(), "nobody may use it before it is known");
         not_served(&lab).is_some_and(|why| why.contains("was opened by") && why.contains("image"))
     });
     // None of it is: what the home has of it is old, too.
