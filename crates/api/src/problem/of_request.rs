@@ -85,7 +85,8 @@ const fn of_spread(error: &SpreadRefusal) -> Code {
         SpreadRefusal::OtherSeat => Code::OtherGroup,
         SpreadRefusal::NoSuch => Code::NoSuchVolume,
         SpreadRefusal::NoSuchSlice => Code::NoSuchSlice,
-        SpreadRefusal::NotBegun => Code::WrongState,
+        SpreadRefusal::NotBegun | SpreadRefusal::OldHome { .. } => Code::WrongState,
+        SpreadRefusal::Awaited(_) => Code::InUse,
         SpreadRefusal::Rules(error) => of_spread_rules(error),
         SpreadRefusal::Slice(error) => match error {
             SliceRefusal::NotHome { .. } => Code::Forbidden,

@@ -26,6 +26,23 @@ pub enum SpreadRefusal {
     /// Its opening is to be begun anew.
     #[error("the slice was not opened since this member started: its home begins that anew")]
     NotBegun,
+    /// Its name is not free yet.
+    #[error(
+        "the spread volume '{0}' is being deleted, and its name is free when no member has a part of it any more: see \
+         'drystone volume slices' for those that are awaited, or choose another name"
+    )]
+    Awaited(String),
+    /// This home is an older one.
+    #[error(
+        "nothing is done with the spread volume '{name}' here: {why}. Where the newer disks are gone for good, remove this \
+         member from the group ('--despite-spreads'), and discard what the others have"
+    )]
+    OldHome {
+        /// The volume.
+        name: String,
+        /// What a slice has said.
+        why: String,
+    },
     /// It cannot be made so.
     #[error("such a spread volume cannot be made: {0}")]
     Plan(String),

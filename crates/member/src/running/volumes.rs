@@ -7,7 +7,7 @@ use std::sync::Arc;
 use array::ArrayError;
 use array::api::{VolumeInfo, VolumeSpec, VolumeState};
 
-use super::{Member, RequestError};
+use super::{Member, RequestError, SpreadRefusal};
 use crate::membership::Claim;
 use crate::reply::{Answer, Registrations, Volume};
 use crate::request::VolumeRequest;
@@ -307,7 +307,10 @@ impl Member {
     /// each may move on.
     pub(super) fn check_free(&self, name: &str, except: Option<&str>) -> Result<(), RequestError> {
         if except != Some(name) && self.serving.spread().takes_name(name) {
-            return Err(ArrayError::VolumeExists(name.to_owned()).into());
+            return Err(match self.serving.spread().is_going(name) {
+                true => SpreadRefusal::Awaited(name.to_owned()).into(),
+                false => ArrayError::VolumeExists(name.to_owned()).into(),
+            });
         }
         let names = self.serving.names();
         let folded = names.new_volume(name);

@@ -40,6 +40,9 @@ const COMPARE_BYTES_MAX: u32 = 512 << 10;
 /// How long a slice of another shape is left alone. Each opening ends what somebody has open who may know its shape better.
 const OTHER_SHAPE_PAUSE: Duration = Duration::from_secs(300);
 
+/// Nobody is told before that of a slice that is being asked for.
+const FIRST_ANSWER: Duration = Duration::from_secs(5);
+
 /// Before a disk is asked again whether it knows that its slice has grown.
 const GROW_PAUSE: Duration = Duration::from_millis(5);
 
@@ -117,8 +120,10 @@ impl SliceLink {
     /// For how long the slice cannot be reached, and why, if that is known.
     #[must_use]
     pub fn trouble(&self) -> Option<(Duration, String)> {
-        let time = self.reach.down_for()?;
-        Some((time, self.reach.why()))
+        let (time, why) = (self.reach.down_for()?, self.reach.why());
+        // It is being asked for the first time.
+        let is_trouble = !why.is_empty() || time >= FIRST_ANSWER;
+        is_trouble.then_some((time, why))
     }
 
     /// Runs something on the disk below. Who comes while the disk cannot be reached waits, and nobody does who comes later.

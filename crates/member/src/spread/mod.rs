@@ -104,6 +104,14 @@ impl Spread {
         self.settings.find_spread(|record| folded(&record.name) == name).is_some()
     }
 
+    /// Whether the one of this name is being deleted.
+    pub(crate) fn is_going(&self, name: &str) -> bool {
+        let is_going = |record: &SpreadRecord| matches!(record.stage, SpreadStage::Going { .. });
+        let name = folded(name);
+        let find = |record: &SpreadRecord| folded(&record.name) == name && is_going(record);
+        self.settings.find_spread(find).is_some()
+    }
+
     /// What gives their names for as long as the member runs: for whom it knows in turn.
     pub(crate) fn names_later(self: &Rc<Self>) -> impl Fn() -> Vec<String> + use<> {
         let spread = Rc::downgrade(self);

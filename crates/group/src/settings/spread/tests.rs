@@ -126,7 +126,7 @@ fn records_lie_in_the_store_as_they_always_have() {
         r#""dealt":{{"page_bytes":16777216,"pattern":[0,1],"seats":[{{"slice":"{one}","member":1}},{{"slice":"{two}","member":5}}]}},"#
     );
     let end = format!(
-        r#""name":"vm","volume":".slice-{id}","size_bytes":1073741824,"opening":0,"stage":"making"}}}}"#
+        r#""name":"vm","volume":".slice-{id}","size_bytes":1073741824,"begun":0,"opened":0,"stage":"making"}}}}"#
     );
     let wanted = begin + &dealt + &end;
     assert_eq!(lies(&store, &format!("slices/{two}")), Some(wanted));

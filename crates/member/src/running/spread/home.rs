@@ -140,6 +140,7 @@ impl Member {
         if !self.serving.spread().is_of(&record) {
             return Err(SpreadRefusal::OtherSeat.into());
         }
+        self.check_not_old(&record)?;
         let own = self.array.volume(&hidden_name(&record.id))?;
         if !size_bytes.is_multiple_of(u64::from(own.block_bytes)) {
             let why = "its size is no multiple of its blocks".to_owned();
@@ -152,10 +153,19 @@ impl Member {
         self.shown_spread(self.record_of(&record.id)?)
     }
 
+    /// Refuses to change what a slice has seen a later home of.
+    fn check_not_old(&self, record: &SpreadRecord) -> Result<(), RequestError> {
+        match self.serving.spread().why_old(&record.id) {
+            Some(why) => Err(SpreadRefusal::OldHome { name: record.name.clone(), why }.into()),
+            None => Ok(()),
+        }
+    }
+
     /// Stores that a volume goes for good. Whoever asks again has it done.
     pub(super) async fn delete_spread(&self, name: &str) -> Result<Answer, RequestError> {
         let _changing = self.spreads.changing.take().await;
         let record = self.record_named(name)?;
+        self.check_not_old(&record)?;
         let id = &record.id;
         let is_online = |volume: array::api::VolumeInfo| {
             matches!(volume.state, VolumeState::Online | VolumeState::Degraded)

@@ -90,6 +90,26 @@ fn a_home_that_is_an_older_one_is_not_obeyed() {
         assert!(member.serving().spread().device(&id).is_err());
     });
     set_online(lab.home(), "vm", false);
+    let grow = SpreadRequest::Grow { name: "vm".to_owned(), size_bytes: 2 * PAGES * PAGE };
+    for refused in [delete(lab.home(), "vm"), spread(lab.home(), grow)] {
+        let why = refused.expect_err("it knows that it is old").to_string();
+        assert!(why.contains("nothing is done for an older one"), "{why}");
+    }
+    lab.end();
+}
+
+/// It has not asked anybody, so it does not know.
+#[test]
+fn what_an_older_home_deletes_goes_by_an_operators_word_alone() {
+    let mut lab = Lab::new(2, 167);
+    let plan = lab.make("vm");
+    write(lab.home(), &plan.id, 0..PAGES, 1);
+    set_online(lab.home(), "vm", false);
+    keep(&mut lab, 0);
+    set_online(lab.home(), "vm", true);
+    wait_until("it is served", || !targets(lab.home()).is_empty());
+    check(lab.home(), &plan.id, 0..PAGES, 1);
+    put_back(&mut lab, 0);
     delete(lab.home(), "vm").expect("it is offline");
     let why = lab.drive(&plan.id).expect_err("there is a later home");
     assert!(why.contains("nothing is done for an older one"), "{why}");
