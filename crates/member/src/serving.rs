@@ -398,10 +398,13 @@ impl Serving {
         let known = self.known();
         for iqn in &gone {
             self.served().remove(iqn);
+            // What hosts go on writing there is lost.
+            let is_shut = wanted.iter().any(|wanted| wanted.iqn == *iqn && wanted.is_shut(self));
+            let grace = if is_shut { Duration::ZERO } else { GRACE };
             let ended = if known.contains_key(iqn) {
-                self.targets.set_offline(iqn, GRACE).await
+                self.targets.set_offline(iqn, grace).await
             } else {
-                self.targets.remove(iqn, GRACE).await
+                self.targets.remove(iqn, grace).await
             };
             if let Err(error) = ended {
                 tracing::warn!("{iqn} did not end in order: {error}");

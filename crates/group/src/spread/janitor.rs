@@ -126,7 +126,7 @@ impl Display for WhyLeft {
             Self::HomeForgot(home) => write!(
                 out,
                 "its volume was at {home}, which has used it and knows nothing of it any more, as where the disks there \
-                 were put back from an image: make the volume there anew of its slices ('drystone volume rebuild'); {DECIDE}"
+                 were put back from an image: put the newer ones back; {DECIDE}"
             ),
         }
     }

@@ -29,7 +29,8 @@ use super::{AskError, SliceOpener};
 use crate::mutants::{self, Mutant};
 
 /// How long requests wait for a slice that cannot be reached: less than the 30 s after which hosts give a command up, so
-/// that they hear why, and longer than a member takes that restarts.
+/// that they hear why, and longer than a member takes that restarts. What has waited for a slice and is begun then may take
+/// as long once more: it is not answered before it is over.
 pub const PATIENCE: Duration = Duration::from_secs(25);
 
 /// The blocks of a COMPARE AND WRITE, which counts them in one byte (SBC-4 5.3), and the bytes of one: both of its halves

@@ -211,7 +211,7 @@ impl Slices {
     /// ends first: nothing that was sent to it is done after this answers. Openings of one slice come one after the other,
     /// and the last one holds. It goes on where nobody waits for its answer any more.
     ///
-    /// The caller has [compared](group::spread::check_opening) what the home knows of openings with what is stored. A life is
+    /// The caller has [compared](group::spread::check_begun) what the home knows of openings with what is stored. A life is
     /// refused here when another one has come after it while this member was up.
     ///
     /// # Errors

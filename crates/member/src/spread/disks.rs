@@ -93,8 +93,10 @@ impl HomeDisk {
 
     /// Whether all slices have been asked that can be: one of them may have seen a later home than this, and hosts are not
     /// to use what this one has before that is heard.
-    pub(super) fn has_asked(&self) -> bool {
-        let is_over = || ring::now() - self.opened_at >= FIRST_ANSWER;
+    /// Since when others can be asked is said; `None` where they cannot.
+    pub(super) fn has_asked(&self, since: Option<Instant>) -> bool {
+        let is_over =
+            || since.is_some_and(|at| ring::now() - at.max(self.opened_at) >= FIRST_ANSWER);
         !self.is_used
             || mutants::is(Mutant::ServeUnasked)
             || self.links.iter().all(|link| link.was_reached())

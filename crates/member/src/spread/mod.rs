@@ -175,7 +175,8 @@ impl Spread {
         id: &SpreadId,
     ) -> Result<Option<Arc<dyn BlockDevice>>, DiskError> {
         let device = self.device(id)?;
-        let has_asked = self.disks.borrow().get(id).is_some_and(HomeDisk::has_asked);
+        let has_asked =
+            self.disks.borrow().get(id).is_some_and(|disk| disk.has_asked(self.openers.since()));
         self.is_asking.set(self.is_asking.get() || !has_asked);
         Ok(has_asked.then_some(device))
     }

@@ -7,6 +7,8 @@ use std::fmt::{self, Debug, Formatter};
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use std::time::Instant;
+
 use futures_util::future::{BoxFuture, FutureExt};
 use group::membership::{SliceId, SpreadId};
 use group::ownership::MemberId;
@@ -26,7 +28,8 @@ thread_local! {
 /// How slices of other members are reached, in this life of the member.
 #[derive(Clone)]
 pub(super) struct Openers {
-    given: Arc<Mutex<Option<Arc<dyn SliceOpeners>>>>,
+    /// And since when.
+    given: Arc<Mutex<Option<(Arc<dyn SliceOpeners>, Instant)>>>,
     /// The volumes of which another member has seen a later home than this, and what it has said.
     old: Arc<Mutex<BTreeMap<SpreadId, String>>>,
     /// By which members tell the lives of this one apart.
@@ -56,11 +59,17 @@ impl Openers {
     }
 
     pub(super) fn set(&self, openers: Arc<dyn SliceOpeners>) {
-        *self.given.lock().unwrap_or_else(PoisonError::into_inner) = Some(openers);
+        let given = Some((openers, ring::now()));
+        *self.given.lock().unwrap_or_else(PoisonError::into_inner) = given;
     }
 
     fn given(&self) -> Option<Arc<dyn SliceOpeners>> {
-        self.given.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.given.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(it, _)| it.clone())
+    }
+
+    /// Since when other members can be asked; `None` where they cannot.
+    pub(super) fn since(&self) -> Option<Instant> {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(_, since)| *since)
     }
 
     /// What opens the slice of this number of a volume, which this member has.

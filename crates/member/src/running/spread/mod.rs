@@ -30,7 +30,7 @@ mod slices;
 mod strays;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -62,8 +62,10 @@ pub(super) struct Spreads {
     /// Why slices are not as they should be, as far as that was told.
     faults: RefCell<BTreeMap<SliceId, String>>,
     portal: Portal,
-    /// Somebody brings slices to where they are to be.
+    /// Somebody looks for slices that are to be brought to where they are to be.
     is_finding: Cell<bool>,
+    /// Those that somebody brings there.
+    brought: RefCell<BTreeSet<SliceId>>,
     /// It was told of slices of which nothing is stored.
     told_strays: Cell<bool>,
 }

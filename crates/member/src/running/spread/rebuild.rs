@@ -86,17 +86,19 @@ impl Member {
 
     /// Throws away what is stored under this number and is damaged. What the array has of it stays.
     pub(super) async fn discard_damaged(&self, id: &str) -> Result<(), RequestError> {
-        let _changing = self.spreads.changing.take().await;
-        let damaged = self.settings.damaged_spreads().into_iter().find(|record| record.id == id);
         let none = || RequestError::from(SpreadRefusal::NoSuchSlice);
-        match damaged.ok_or_else(none)?.is_home {
-            true => self.settings.discard_spread(&id.parse().map_err(|_| none())?).await?,
-            false => {
-                let slice = id.parse().map_err(|_| none())?;
-                let _slicing = self.slice_turn(&slice).await;
-                self.settings.discard_slice(&slice).await?;
-            }
+        let damaged = self.settings.damaged_spreads().into_iter().find(|record| record.id == id);
+        if damaged.ok_or_else(none)?.is_home {
+            let _changing = self.spreads.changing.take().await;
+            self.settings.discard_spread(&id.parse().map_err(|_| none())?).await?;
+        } else {
+            let slice = id.parse().map_err(|_| none())?;
+            let _slicing = self.slice_turn(&slice).await;
+            self.settings.discard_slice(&slice).await?;
         }
+        // Nothing is stored any more of what is there.
+        self.spreads.told_strays.set(false);
+        self.tell_of_strays();
         Ok(())
     }
 }

@@ -348,26 +348,28 @@ impl Member {
         if self.spreads.is_finding.replace(true) {
             return;
         }
-        self.bring_slices().await;
-        self.spreads.is_finding.set(false);
-    }
-
-    async fn bring_slices(&self) {
         self.close_former_portal().await;
         self.tell_of_strays();
-        let bring = self.settings.slices().into_iter().map(|record| self.bring_found(record));
-        // One whose disks hang keeps no other waiting.
-        join_all(bring).await;
+        self.spreads.is_finding.set(false);
+        let mut found = self.settings.slices();
+        found.retain(|record| self.spreads.brought.borrow_mut().insert(record.id.clone()));
+        // One whose disks hang keeps no other waiting, nor whoever looks later.
+        join_all(found.iter().map(|record| self.bring_found(record))).await;
     }
 
-    async fn bring_found(&self, record: SliceRecord) {
+    async fn bring_found(&self, record: &SliceRecord) {
+        self.bring_it(record).await;
+        self.spreads.brought.borrow_mut().remove(&record.id);
+    }
+
+    async fn bring_it(&self, record: &SliceRecord) {
         let _slicing = self.slice_turn(&record.id).await;
-        let brought = match self.shut_removed(&record).await {
+        let brought = match self.shut_removed(record).await {
             Ok(()) => self.bring_slice(&record.id, None).await,
             Err(error) => Err(error),
         };
         if let Err(error) = brought {
-            self.note_fault(&record, Some(error.to_string()));
+            self.note_fault(record, Some(error.to_string()));
         }
     }
 
