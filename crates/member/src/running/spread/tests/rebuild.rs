@@ -2,6 +2,8 @@
 
 use group::spread::SliceRecord;
 
+use array::api::VolumeState;
+
 use super::*;
 use crate::running::tests::wait_until;
 
@@ -63,7 +65,9 @@ fn a_home_that_has_lost_its_settings_rebuilds_what_its_slices_tell_of() {
     let shown = rebuild(&lab, &records).expect("all have told");
     assert_eq!((shown.record.stage, shown.is_of), (SpreadStage::Whole, true));
     assert_eq!((shown.record.name.as_str(), shown.record.size_bytes), ("vm", PAGES * PAGE));
-    assert!(!targets(lab.home()).iter().any(|iqn| iqn.ends_with(":vm")), "it is looked at first");
+    let show = VolumeRequest::Show { name: "vm".to_owned() };
+    let Ok(Answer::Volume(volume)) = volume_of(lab.home(), show) else { panic!("it is there") };
+    assert_eq!(volume.info.state, VolumeState::Offline, "it is looked at first");
     set_online(lab.home(), "vm", true);
     check(lab.home(), &plan.id, 0..PAGES, 1);
     write(lab.home(), &plan.id, 0..PAGES, 2);
