@@ -95,10 +95,10 @@ pub use schedule_request::{
 };
 pub use serving::GRACE;
 pub use set_request::{SetPlan, SetRequest};
-pub use settings::{ArrayUnits, Hosts, KeptError, Unlisted};
+pub use settings::{ArrayUnits, DamagedRecord, Hosts, KeptError, Unlisted};
 pub use spread_request::{
-    Begun, DamagedRecord, OpeningAsked, SeatShown, SliceFate, SliceLetter, SliceOpeners,
-    SliceShown, SpreadPlan, SpreadRequest, SpreadShown, SpreadStep,
+    Begun, OpeningAsked, SeatShown, SliceFate, SliceLetter, SliceOpeners, SliceShown, SpreadPlan,
+    SpreadRequest, SpreadShown, SpreadStep,
 };
 pub use stopped::stop_reason;
 pub use target::{

@@ -26,9 +26,9 @@ use crate::login_request::{AccountShown, TokenShown};
 use crate::meters::Counted;
 use crate::move_request::{ArrivalStep, Leaving, Piece, Seal, Transit};
 use crate::schedule_request::ScheduleShown;
-use crate::settings::Hosts;
+use crate::settings::{DamagedRecord, Hosts};
 use crate::slices::Opening;
-use crate::spread_request::{Begun, DamagedRecord, SliceShown, SpreadShown, SpreadStep};
+use crate::spread_request::{Begun, SliceShown, SpreadShown, SpreadStep};
 
 /// An answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -59,7 +59,7 @@ pub enum SpreadRequest {
     SliceHeard { slice: SliceId, heard: Option<(MemberId, HomeSays)> },
     /// To it, by an operator: delete a slice that is left over.
     Discard { slice: SliceId },
-    /// What is stored of spread volumes and slices and is damaged → [`DamagedRecord`]s.
+    /// What is stored of spread volumes and slices and is damaged → [`DamagedRecord`](crate::DamagedRecord)s.
     Damaged,
     /// By an operator: throw away what is stored under this number and is damaged.
     DiscardDamaged { id: String },
@@ -151,17 +151,6 @@ pub struct SliceShown {
     pub used_bytes: u64,
     /// Why it is not served to its home, although it is there.
     pub not_served: Option<String>,
-}
-
-/// What is stored of a spread volume or of a slice, and will never read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DamagedRecord {
-    /// The number that it is stored under.
-    pub id: String,
-    /// Whether it is of a volume whose home the member is; else of a slice.
-    pub is_home: bool,
-    /// What is wrong with it.
-    pub why: String,
 }
 
 /// What becomes of a slice.

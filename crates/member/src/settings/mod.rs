@@ -54,7 +54,9 @@ use key::KeyWatch;
 pub(crate) use of_group::GroupSettings;
 use of_group::Whose;
 use opened::{OpenError, Start, make_key_ready, open_store};
+pub use spread::DamagedRecord;
 use thread::StoreThread;
+
 pub use units::ArrayUnits;
 pub(crate) use units::UnitSave;
 pub(crate) use withheld::Withheld;
@@ -562,25 +564,6 @@ impl MemberSettings {
             if is_open && self.refresh().await.is_ok() {
                 Box::pin(self.take_over_files()).await;
             }
-        }
-    }
-
-    /// Forgets what is set for volumes that are no more.
-    pub(crate) async fn forget_purged(&self) {
-        let there: Vec<u32> = self.array.volumes().into_iter().map(|volume| volume.id).collect();
-        let is_gone = {
-            let state = self.state.borrow();
-            let mut known = state.volumes.keys().chain(state.adopted.keys());
-            known.any(|volume| !there.contains(volume))
-        };
-        if !is_gone {
-            return;
-        }
-        let forget = async move |settings: &mut Settings| {
-            settings.retain_volumes(|volume| there.contains(&volume)).await
-        };
-        if let Err(error) = self.change(forget).await {
-            tracing::warn!("what was set for volumes that are purged is kept for now: {error}");
         }
     }
 

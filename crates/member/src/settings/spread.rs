@@ -14,7 +14,17 @@ use group::spread::{
 };
 
 use super::{KeptError, MemberSettings};
-use crate::spread_request::DamagedRecord;
+
+/// What is stored of a spread volume or of a slice, and will never read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DamagedRecord {
+    /// The number that it is stored under.
+    pub id: String,
+    /// Whether it is of a volume whose home the member is; else of a slice.
+    pub is_home: bool,
+    /// What is wrong with it.
+    pub why: String,
+}
 
 impl MemberSettings {
     /// The spread volumes whose home it is, as far as that reads.

@@ -25,11 +25,13 @@ thread_local! {
     static STORED: RefCell<Weak<MemberSettings>> = const { RefCell::new(Weak::new()) };
 }
 
+/// Whoever knows the way, and since when that is known here.
+type Given = (Arc<dyn SliceOpeners>, Instant);
+
 /// How slices of other members are reached, in this life of the member.
 #[derive(Clone)]
 pub(super) struct Openers {
-    /// And since when.
-    given: Arc<Mutex<Option<(Arc<dyn SliceOpeners>, Instant)>>>,
+    given: Arc<Mutex<Option<Given>>>,
     /// The volumes of which another member has seen a later home than this, and what it has said.
     old: Arc<Mutex<BTreeMap<SpreadId, String>>>,
     /// By which members tell the lives of this one apart.
