@@ -302,6 +302,10 @@ WholeEarly     --group      sets::tests::a_set_is_whole_when_all
 TakeEarly      --group      sets::tests::nobody_takes_before_all_hold
 TakeEarly      --api        server::carry::tests::sets::nobody_takes_before_all_hold
 KeepHolds      --api        server::carry::tests::sets::a_refusal_lets_hosts_go_on
+SilenceIsDone  --api        server::carry::tests::spread::a_member_that_cannot_say
+SilenceIsGone  --api        server::carry::tests::spread::a_home_that_says_nothing
+ObeyAnyMember  --api        server::carry::tests::spread::an_order_is_of_the_member
+TellForOthers  --api        server::carry::tests::spread::rebuild::a_member_tells_of_itself
 SettleFirst    --group      sets::tests::all_keep_their_snapshots_or_none
 ForgetCoordinator --group   sets::tests::all_keep_their_snapshots_or_none
 KeepMarks      --group      membership::tests::handing::a_volume_that_is_made_anew
@@ -320,6 +324,56 @@ GroupAsMember  --group      pki::tests::what_proves_the_group_at_its_address
 AnswerByOwn    --member     membership::tests::address::who_manages_the_group
 AnswerAfter    --member     membership::tests::address::who_manages_the_group
 AnswerLeaving  --member     membership::tests::address::who_leaves_the_group
+OpenEarly      --member     slices::tests::fencing::an_opening_waits
+OpenEarly      --member     slices::tests::fencing::a_repeated_write
+KeepOpening    --member     slices::tests::opening::only_the_last_opening
+OldSecrets     --member     slices::tests::opening::only_the_last_opening
+AnyHome        --member     slices::tests::opening::a_slice_is_opened_for_its_home
+WithdrawEarly  --member     slices::tests::fencing::a_slice_is_withdrawn
+AnyShape       --member     slices::tests::link::a_slice_of_another_size
+WaitAgain      --member     slices::tests::link::a_slice_that_is_away
+ResolveAtLink  --member     slices::tests::link::of_two_hosts_that_compare
+ResolveAtLink  --member     slices::tests::link::a_comparison_that_is_repeated
+FormerLife     --member     slices::tests::lives::a_life_that_was_replaced
+FormerLife     --member     slices::tests::lives::a_new_life
+CachedSlice    --member     slices::tests::durable::what_is_answered
+AskAgain       --member     slices::tests::link::a_slice_of_another_size
+WithdrawUnflushed --member  slices::tests::fencing::a_slice_is_not_withdrawn_while
+WithdrawNewer  --member     slices::tests::fencing::a_slice_that_is_inserted_again
+BlindToWork    --member     slices::tests::fencing::a_slice_that_cannot_be_withdrawn
+NoDigests      --member     slices::tests::strangers::nobody_is_let_in_without
+ForgetSent     --test=reopening a_change_that_was_sent
+EarlyFence     --test=reopening a_session_that_comes_back
+KeepSession    --test=reopening what_was_sent_through
+KeepPath       --test=reopening a_disk_has_one_path
+NoPause        --test=reopening two_who_open
+EarlyReturn    --initiator paths::tests::steps::a_path_that_is_not_to_be_used
+WholeExtent    --initiator disk::facts::tests::an_extent_counts
+SharedSteps    --initiator disk::core::tests::a_command_with_the_number
+ServeForeign   --member     running::spread::tests::leftovers::a_home_that_is_in_its_group
+SeeMaking      --member     running::spread::tests::changes::what_is_half_made
+SliceAsVolume  --member     running::spread::tests::life::a_volume_lies_on_three
+OwnForAll      --member     running::spread::tests::life::a_volume_lies_on_three
+DiscardNeeded  --member     running::spread::tests::leftovers::a_slice_goes_by_the_word
+DeleteOpen     --member     running::spread::tests::changes::a_slice_goes_only_when
+ChangeSpread   --member     running::spread::tests::refusals::what_only_other
+RemoveWithSlices --member   running::spread::tests::leftovers::a_member_with_slices
+SayGoneWithSlice --member   running::spread::tests::leftovers::a_home_without_its_records
+PurgeStored    --member     running::spread::tests::leftovers::a_slice_of_which_nothing
+OpenForeign    --member     running::spread::tests::leftovers::a_member_with_slices
+SayByOtherArray --member    running::spread::tests::leftovers::a_home_with_another_array
+LeaveBehind    --member     slices::tests::link::a_request_that_came_before
+ServeRemoved   --member     running::spread::tests::leftovers::a_home_that_is_in_its_group
+ServeUnasked   --member     running::spread::tests::openings::a_home_that_is_an_older
+ServeUnheard   --member     spread::disks::tests::hosts_wait_from
+ServeOldHome   --member     running::spread::tests::openings::a_home_that_is_an_older
+OpenUnstored   --member     running::spread::tests::life::a_volume_lies_on_three
+OpenedUnstored --member     running::spread::tests::openings::a_slice_that_is_an_older
+RebuildOtherArray --member  running::spread::tests::rebuild::a_home_rebuilds_nothing
+RebuildOnline  --member     running::spread::tests::rebuild::a_home_that_has_lost
+ForwardUnasked --member     running::spread::tests::openings::a_home_that_is_an_older_one_goes_on
+ForwardUntold  --member     running::spread::tests::openings::a_home_that_is_an_older_one_goes_on
+ForwardOnline  --member     running::spread::tests::openings::a_home_that_is_an_older_one_goes_on
 GroupByClock   --group      pki::tests::what_proves_the_group_is_believed
 StayAtGroup    --api        server::at_group::tests::who_talks_to_a_member_at_the_address
 AnswerAsOwn    --api        server::at_group::tests::a_member_that_listens_everywhere
@@ -363,6 +417,30 @@ SlicesUnasked  --group      spread::tests::removal::who_has_a_part
 SpreadTwice    --group      settings::spread::tests::a_volume_is_stored_once
 SpreadTwice    --group      settings::spread::tests::a_slice_is_stored_once
 SpreadTwice    --group      settings::spread::tests::what_does_not_read
+GoneOpened     --group      spread::tests::janitor::a_slice_that_was_used
+GoneOpened     --group      spread::tests::walk::no_slice_goes
+GoneOtherArray --group      spread::tests::janitor::a_home_with_another_array
+RebuildPart    --group      spread::tests::rebuild::a_volume_is_made_again_only
+RebuildLarger  --group      spread::tests::rebuild::a_home_that_has_lost
+RebuildStored  --group      settings::spread::tests::a_volume_that_was_rebuilt
+ForgetServed   --group      spread::tests::home::hosts_that_are_in
+ForgetServed   --group      spread::tests::walk::no_slice_goes
+GrowStored     --group      spread::tests::slice::a_size_that_a_slice_cannot
+GrowStored     --group      spread::tests::walk::no_slice_goes
+DiscardLater   --group      settings::spread::tests::what_is_damaged_goes
+PassUnknownKeys --group     settings::spread::tests::keys_that_no_version
+LetterToItself --group      spread::tests::slice::a_letter_that_cannot_be
+StoreUnsound   --group      settings::spread::tests::what_cannot_be
+VolumeOfOther  --group      spread::tests::record::a_record_that_cannot_be
+KeyUnasked     --group      settings::spread::tests::a_record_of_another_number
+GoingHolds     --group      spread::tests::removal::a_volume_that_is_being_deleted
+OldSlice       --group      spread::tests::opening::a_slice_that_was_put_back
+OldHome        --group      spread::tests::opening::a_home_that_was_put_back
+OldHome        --group      spread::tests::walk::no_slice_goes
+OldBegun       --group      spread::tests::opening::a_home_that_was_put_back_to_the_middle
+ForwardUnsaid  --group      spread::tests::rebuild::a_home_that_is_taken
+ForwardBack    --group      spread::tests::rebuild::a_home_that_is_taken
+ForwardChanged --group      settings::spread::tests::a_home_is_brought_forward
 EarlyPlace     --notify     thread::tests::what_was_not_taken_before_a_restart
 OldPlace       --notify     place::tests::a_place_of_numbers_that_a_crash_took_back
 TellItself     --notify     place::tests::what_counts_less_and_what_is_about
@@ -403,6 +481,7 @@ room_of() {
     --lib | --test=array) echo array ;;
     --test=wire) echo target ;;
     --test=crash) echo drystone ;;
+    --test=reopening) echo initiator ;;
     *) echo "${1#--}" ;;
   esac
 }
@@ -430,7 +509,7 @@ done
 # Where the mistakes are, if that is another room than the test's.
 declare -A mistaken=([drystone]=group)
 # The array ends over a name that it does not know: what uses it has another variable, or every test would fail by that.
-declare -A variable=([array]=DRYSTONE_MUTANT [block]=DRYSTONE_BLOCK_MUTANT [target]=DRYSTONE_MUTANT [member]=DRYSTONE_MEMBER_MUTANT [drystone]=DRYSTONE_GROUP_MUTANT [group]=DRYSTONE_GROUP_MUTANT [notify]=DRYSTONE_MUTANT [api]=DRYSTONE_API_MUTANT)
+declare -A variable=([array]=DRYSTONE_MUTANT [block]=DRYSTONE_BLOCK_MUTANT [target]=DRYSTONE_MUTANT [member]=DRYSTONE_MEMBER_MUTANT [drystone]=DRYSTONE_GROUP_MUTANT [group]=DRYSTONE_GROUP_MUTANT [notify]=DRYSTONE_MUTANT [api]=DRYSTONE_API_MUTANT [initiator]=DRYSTONE_INITIATOR_MUTANT)
 failed=0 unnoticed=''
 if [[ $# -eq 0 ]]; then
   # What fails by itself notices nothing.

@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # Mistakes are planted beside them, with what time of the cores they leave.
 LANES=2
 # A test that never ends is ended with its program, so that its name is told.
-LIMIT_SECONDS=1500
+LIMIT_SECONDS=2400
 # The mistakes are planted part by part.
 PARTS=8
 # What takes longest is begun first, or the last of it would run alone; beside what waits for most of its time (the

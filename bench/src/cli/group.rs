@@ -65,6 +65,8 @@ pub(crate) enum GroupPart {
     Rest,
     /// Starts of a member.
     Start,
+    /// Reads of a volume that lies on two members.
+    Spread,
 }
 
 impl GroupArgs {

@@ -16,7 +16,7 @@ use crate::machine::in_path;
 use crate::suite::Scratch;
 
 /// The longest time for all of it but the end.
-const TIME_MAX: Duration = Duration::from_secs(300);
+const TIME_MAX: Duration = Duration::from_secs(420);
 /// How long it may take until a group is as it should be: it goes there by steps of some seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(50);

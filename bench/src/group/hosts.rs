@@ -1,5 +1,6 @@
 //! What hosts have of a group: logins that are redirected, and reads.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use ::initiator::{Session, SessionOptions, TargetAddress};
@@ -27,7 +28,7 @@ const LOGIN: &str = "a login";
 const DIRECT: &str = "at the member that has it";
 const REDIRECTED: &str = "at another one, redirected";
 
-const READS: Row =
+pub(super) const READS: Row =
     row("4k-read-32", "4 KiB random read, depth 32", 100, Order::Random, 4096, (32, 1));
 const READ_BYTES: u64 = 64 << 20;
 const IN_GROUP: &str = "in the group";
@@ -102,13 +103,7 @@ pub(super) fn reads(bed: &Bed<'_>, part: &mut Part) -> Result<()> {
         congestion.sentence()
     ));
     let sides = [(IN_GROUP, &bed.group[0]), (ALONE, &bed.alone)];
-    let servers = bed.group.iter().chain([&bed.alone]);
-    let mut pids = Vec::new();
-    for member in servers {
-        pids.push(member.pid()?);
-        pids.extend(member.etcds());
-    }
-    let _servers = PinnedProcesses::to_core(pids, bed.settings.server_core)?;
+    let _servers = pinned(bed)?;
     let [in_group, in_none] = sides.map(|(_, member)| readable(bed, member));
     let urls = [in_group?, in_none?];
     let mut runs = [Vec::new(), Vec::new()];
@@ -131,13 +126,31 @@ pub(super) fn reads(bed: &Bed<'_>, part: &mut Part) -> Result<()> {
     Ok(())
 }
 
-/// Makes the volume that is read, and writes it: where it is.
+/// All servers and their etcds on one core, for as long as this lives.
+pub(super) fn pinned(bed: &Bed<'_>) -> Result<PinnedProcesses> {
+    let mut pids = Vec::new();
+    for member in bed.group.iter().chain([&bed.alone]) {
+        pids.push(member.pid()?);
+        pids.extend(member.etcds());
+    }
+    PinnedProcesses::to_core(pids, bed.settings.server_core)
+}
+
+/// Makes a volume that is read, and writes it: where it is.
 fn readable(bed: &Bed<'_>, member: &Member) -> Result<Url> {
     let iqn = bed.volume(member, &format!("reads-{}", member.name), READ_BYTES)?;
-    let portal = member.portal;
+    written(bed, (member.portal, READ_BYTES), iqn)
+}
+
+/// Writes the first bytes of this target, which are read: where it is.
+pub(super) fn written(
+    bed: &Bed<'_>,
+    (portal, bytes): (SocketAddr, u64),
+    iqn: String,
+) -> Result<Url> {
     let url = Url { host: portal.ip().to_string(), port: portal.port(), iqn, lun: 0 };
     let _pinned = Pinned::to_core(bed.settings.client_core)?;
-    prepare(&Route { url: url.clone(), congestion: None }, READ_BYTES, bed.stop)?;
+    prepare(&Route { url: url.clone(), congestion: None }, bytes, bed.stop)?;
     Ok(url)
 }
 

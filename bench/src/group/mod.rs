@@ -10,6 +10,7 @@ mod member;
 mod requests;
 mod rest;
 mod sheet;
+mod spread;
 #[cfg(test)]
 mod tests;
 
@@ -67,6 +68,7 @@ fn run(part: GroupPart, bed: &mut Bed<'_>, answer: &mut Part) -> Result<()> {
         GroupPart::Show => requests::show(bed, answer),
         GroupPart::Rest => rest::rest(bed, answer),
         GroupPart::Start => rest::start(bed, answer),
+        GroupPart::Spread => spread::spread(bed, answer),
     }
 }
 
@@ -82,6 +84,7 @@ const fn title(part: GroupPart) -> &'static str {
         GroupPart::Policy => "A change of what is set for all members",
         GroupPart::Login => "A login of a host, with and without a redirection",
         GroupPart::Reads => "4 KiB random reads at depth 32",
+        GroupPart::Spread => "4 KiB random reads at depth 32 of a volume on two members",
         GroupPart::List => "The list of all volumes",
         GroupPart::Show => "One volume",
         GroupPart::Rest => "At rest",

@@ -27,6 +27,14 @@ pub(crate) enum Mutant {
     ProveByOld,
     /// Prove the group by a certificate that this member has made for itself.
     ProveByOwn,
+    /// Take it that a member that is silent has done what the home of a volume has asked it for.
+    SilenceIsDone,
+    /// Take it that a home that is silent has no volume of a slice.
+    SilenceIsGone,
+    /// Take what any member says for the word of the home of a slice.
+    ObeyAnyMember,
+    /// Take what a member tells of what another one has of a volume.
+    TellForOthers,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_API_MUTANT=NAME`. The array below has a variable of its own, and ends

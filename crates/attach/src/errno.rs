@@ -14,7 +14,7 @@ pub(crate) fn errno(error: &BlockError) -> i32 {
         BlockError::NoMemory => libc::ENOMEM,
         BlockError::Unsupported => libc::EOPNOTSUPP,
         BlockError::Medium { .. } | BlockError::LostWrites | BlockError::Busy => libc::EIO,
-        BlockError::Unreachable => libc::EHOSTUNREACH,
+        BlockError::Unreachable | BlockError::InDoubt => libc::EHOSTUNREACH,
         BlockError::Reserved => libc::EBADE,
         BlockError::Os { errno } => *errno,
     }
@@ -28,6 +28,7 @@ mod tests {
     fn a_full_disk_and_a_lost_one_can_be_told_apart() {
         assert_eq!(errno(&BlockError::NoSpace), libc::ENOSPC);
         assert_eq!(errno(&BlockError::Unreachable), libc::EHOSTUNREACH);
+        assert_eq!(errno(&BlockError::InDoubt), libc::EHOSTUNREACH);
         assert_eq!(errno(&BlockError::Medium { at: 0 }), libc::EIO);
         assert_eq!(errno(&BlockError::Os { errno: libc::EIO }), libc::EIO);
     }

@@ -62,10 +62,14 @@ pub enum BlockError {
     /// The device has no such function.
     #[error("the device does not support this")]
     Unsupported,
-    /// Nothing that leads to the device has worked for as long as its owner waits. What a request
-    /// was to change may or may not have been changed.
+    /// Nothing that leads to the device has worked for as long as its owner waits. Nothing of what a
+    /// request was to change in one step has been changed, nor will be: it was never sent.
     #[error("the device cannot be reached")]
     Unreachable,
+    /// A change was sent to the device, and given up without an answer: it may have been done, may not
+    /// have been, or may be done yet.
+    #[error("the device has not answered, and may have done what it was asked for")]
+    InDoubt,
     /// Another host has reserved the device (SPC-5 5.13, RESERVATION CONFLICT).
     #[error("another host has reserved the device")]
     Reserved,

@@ -4,6 +4,7 @@
 pub(crate) mod access;
 pub(crate) mod events;
 mod members;
+pub(crate) mod slices;
 pub(crate) mod transits;
 
 use std::fmt::Display;

@@ -140,6 +140,10 @@ const HELP: &[(&[&str], &[&str])] = &[
     ),
     (&["volume", "move", "--help"], &["--to <MEMBER>", "--pool <POOL>", "--no-wait", "Examples:"]),
     (&["volume", "transits", "--help"], &["--json", "undecided", "Examples:"]),
+    (&["volume", "create", "--help"], &["--spread <MEMBERS>", "Examples:"]),
+    (&["volume", "slices", "--help"], &["--json", "left-over", "Examples:"]),
+    (&["volume", "discard-slice", "--help"], &["<DIGITS>", "--yes", "Examples:"]),
+    (&["volume", "rebuild", "--help"], &["<DIGITS>", "--despite-later", "offline", "Examples:"]),
     (
         &["volume", "settle", "--help"],
         &["<NAME>", "--keep", "--discard", "--move <DIGITS>", "--yes", "Examples:"],
@@ -235,7 +239,7 @@ fn commands_about_a_group_need_a_member_that_runs() {
     let nobody = format!(
         "no member answers at '{socket}': start one with 'drystone up', or write its --socket"
     );
-    let lines: [&[&str]; 15] = [
+    let lines: [&[&str]; 18] = [
         &["group", "create", "san1", "--listen", "127.0.0.1"],
         &["group", "show"],
         &["group", "certificate"],
@@ -250,6 +254,9 @@ fn commands_about_a_group_need_a_member_that_runs() {
         &["member", "vacate", "right"],
         &["volume", "move", "vm1", "--to", "right"],
         &["volume", "transits"],
+        &["volume", "slices"],
+        &["volume", "discard-slice", "00", "--yes"],
+        &["volume", "rebuild", "00"],
         &["volume", "settle", "vm1", "--keep"],
     ];
     for line in lines {

@@ -301,7 +301,7 @@ fn the_page_about_groups_shows_its_commands() {
     let of_group = commands_of("group").into_iter().map(|name| format!("drystone group {name}"));
     let of_members = ["join", "list", "vacate", "remove"];
     let of_members = of_members.map(|name| format!("drystone member {name}"));
-    let of_volumes = ["move", "transits", "settle"];
+    let of_volumes = ["move", "transits", "settle", "slices", "discard-slice", "rebuild"];
     let of_volumes = of_volumes.map(|name| format!("drystone volume {name}"));
     let all: Vec<String> = of_group.chain(of_members).chain(of_volumes).collect();
     assert!(all.len() >= 13, "{all:?}");

@@ -128,6 +128,46 @@ pub(crate) enum Mutant {
     SlicesUnasked,
     /// Store a spread volume, or a slice, over another one.
     SpreadTwice,
+    /// Delete a slice that was used when its home says that there is no such volume.
+    GoneOpened,
+    /// Say of a spread volume that it has gone although the home has another array.
+    GoneOtherArray,
+    /// Make a volume of its slices again although not all members have told.
+    RebuildPart,
+    /// Make a volume of its slices again as large as the largest of them.
+    RebuildLarger,
+    /// Store a volume that was made of its slices again over what is stored of it.
+    RebuildStored,
+    /// Forget that hosts are in when something was not stored.
+    ForgetServed,
+    /// Store the size that a slice is to have before its volume has it.
+    GrowStored,
+    /// Throw away what a later version has stored of a spread volume.
+    DiscardLater,
+    /// Pass over keys of spread volumes that cannot be read.
+    PassUnknownKeys,
+    /// Do what the letter of a home asks for that goes to itself.
+    LetterToItself,
+    /// Store what cannot be.
+    StoreUnsound,
+    /// Let what is stored of a slice name the volume of another one.
+    VolumeOfOther,
+    /// Take what is stored of a spread volume for one of the number that its key says.
+    KeyUnasked,
+    /// Have a volume that is being deleted hold the members that its slices were at.
+    GoingHolds,
+    /// Serve a slice that is older than its home knows.
+    OldSlice,
+    /// Obey a home that is older than what its slice has served.
+    OldHome,
+    /// Obey a home that was put back to when it had begun an opening, and had not heard of it.
+    OldBegun,
+    /// Have an older home go on although no operator has said so.
+    ForwardUnsaid,
+    /// Have a home that goes on forget what an older slice lacks.
+    ForwardBack,
+    /// Store what a home is to know of later ones over what has changed meanwhile.
+    ForwardChanged,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_GROUP_MUTANT=NAME`. The array has a variable of its own, and ends over a

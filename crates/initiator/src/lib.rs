@@ -13,13 +13,17 @@ mod discovery;
 mod disk;
 mod identity;
 mod login;
+mod mutants;
 mod options;
 pub mod paths;
 mod session;
 
 pub use address::{AddressError, TargetAddress};
 pub use discovery::{DiscoveryError, discover};
-pub use disk::{AttachError, Disk, DiskOptions, HostWays, LossNote, PathReport, PlanOptions};
+pub use disk::{
+    AttachError, Disk, DiskOptions, HostWays, LossNote, Opened, Opener, Pace, PathReport,
+    PlanOptions, REOPEN_PAUSE_MAX, REOPEN_PAUSE_MIN,
+};
 pub use identity::{ClaimError, Hold, Identities, Identity, Leftover};
 pub use iscsi::discovery::{DiscoveredTarget, PortalAddress};
 pub use login::LoginError;

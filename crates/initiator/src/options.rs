@@ -102,3 +102,10 @@ pub(crate) fn random_isid() -> Isid {
 pub(crate) fn random(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the kernel has randomness once it has booted");
 }
+
+/// A random part of `time`.
+pub(crate) fn share_of(time: Duration) -> Duration {
+    let mut byte = [0];
+    random(&mut byte);
+    time * u32::from(byte[0]) / u32::from(u8::MAX)
+}

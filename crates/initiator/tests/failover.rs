@@ -12,80 +12,11 @@ use std::time::{Duration, Instant};
 use block::testing::{Fault, FaultyDisk, Operation, Rule};
 use block::{BlockDevice, BlockError, Compared, WriteFlags};
 use common::{
-    Proxy, address, bytes, config, data, disk_options, door, on_core, ram, serve, servers,
+    Load, Proxy, address, bytes, config, data, disk_options, door, on_core, ram, serve, servers,
     session_options,
 };
 use initiator::paths::PathState;
 use initiator::{Disk, DiskOptions};
-
-const BLOCK: usize = 4096;
-const WORKERS: u64 = 8;
-const BLOCKS_EACH: u64 = 16;
-
-fn pattern(block: u64, version: u64) -> Vec<u8> {
-    let word = (block << 32 | version).to_le_bytes();
-    word.iter().copied().cycle().take(BLOCK).collect()
-}
-
-/// Workers that write and read back blocks of their own until told to stop; each knows what every
-/// block must hold. No error is allowed.
-struct Load {
-    stop: Rc<Cell<bool>>,
-    left: Rc<Cell<u64>>,
-    done: Rc<Cell<u64>>,
-}
-
-impl Load {
-    fn start(disk: &Arc<Disk>) -> Self {
-        let load =
-            Self { stop: Rc::default(), left: Rc::new(Cell::new(WORKERS)), done: Rc::default() };
-        for worker in 0..WORKERS {
-            let (disk, stop) = (disk.clone(), load.stop.clone());
-            let (left, done) = (load.left.clone(), load.done.clone());
-            ring::spawn(async move {
-                let mut versions = vec![0; BLOCKS_EACH as usize];
-                let mut n = worker;
-                while !stop.get() {
-                    n = n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    let own = (n >> 33) % BLOCKS_EACH;
-                    let block = worker * BLOCKS_EACH + own;
-                    let version = &mut versions[own as usize];
-                    *version += 1;
-                    let (at, new) = (block * BLOCK as u64, pattern(block, *version));
-                    let written = disk.write(at, data(&new), WriteFlags::VOLATILE).await;
-                    assert_eq!(written, Ok(()));
-                    let found = disk.read(at, BLOCK).await.unwrap();
-                    assert!(bytes(&found) == new, "block {block} is not version {version}");
-                    done.set(done.get() + 1);
-                }
-                for (own, &version) in versions.iter().enumerate().filter(|(_, v)| **v > 0) {
-                    let block = worker * BLOCKS_EACH + own as u64;
-                    let found = disk.read(block * BLOCK as u64, BLOCK).await.unwrap();
-                    assert!(bytes(&found) == pattern(block, version), "at the end");
-                }
-                left.set(left.get() - 1);
-            });
-        }
-        load
-    }
-
-    /// Waits until so much more has been done.
-    async fn progress(&self, more: u64) {
-        let goal = self.done.get() + more;
-        let since = Instant::now();
-        while self.done.get() < goal {
-            assert!(since.elapsed() < Duration::from_secs(30), "the load stands still");
-            ring::sleep(Duration::from_millis(5)).await;
-        }
-    }
-
-    async fn end(self) {
-        self.stop.set(true);
-        while self.left.get() > 0 {
-            ring::sleep(Duration::from_millis(5)).await;
-        }
-    }
-}
 
 #[test]
 fn a_target_restarts_under_verified_load() {
@@ -323,7 +254,9 @@ fn all_paths_down_is_an_error_only_after_the_limit() {
         proxy.cut();
         let since = Instant::now();
         let failed = disk.write(0, data(&[1; 512]), WriteFlags::VOLATILE).await;
-        assert_eq!(failed, Err(BlockError::Unreachable));
+        // It was sent if it came before the loss was noticed.
+        let is_told = matches!(failed, Err(BlockError::Unreachable | BlockError::InDoubt));
+        assert!(is_told, "{failed:?}");
         let took = since.elapsed();
         assert!((3500..9000).contains(&took.as_millis()), "{took:?}");
         proxy.open();

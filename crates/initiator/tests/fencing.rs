@@ -193,7 +193,7 @@ fn a_detach_sends_nothing_twice() {
         until_held(&medium, 1).await;
         proxy.freeze();
         disk.detach().await;
-        assert_eq!(write.await, Err(BlockError::Unreachable));
+        assert_eq!(write.await, Err(BlockError::InDoubt));
         let found = medium.read(0, 512).await.unwrap();
         assert_eq!(bytes(&found), [0; 512], "the only copy still hangs");
         medium.release();

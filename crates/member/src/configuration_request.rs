@@ -131,7 +131,7 @@ impl ScheduleToDo {
         }
     }
 
-    fn volumes(&self) -> &[String] {
+    pub(crate) fn volumes(&self) -> &[String] {
         match self {
             Self::Create(new) => &new.volumes,
             Self::Set { change, .. } => change.volumes.as_deref().unwrap_or_default(),

@@ -54,8 +54,9 @@ pub enum GroupRequest {
     Share { replace: bool },
     /// → [`MemberShown`]s.
     Members,
-    /// Let a member go, which keeps its array; with `despite_moves` also one that has a part in moving volumes.
-    Remove { member: String, despite_moves: bool },
+    /// Let a member go, which keeps its array; with `despite_moves` also one that has a part in moving volumes, and with
+    /// `despite_spreads` one that volumes lie on which lie on other members too: they are lost.
+    Remove { member: String, despite_moves: bool, despite_spreads: bool },
     /// What all members serve → [`VolumeOfMember`]s.
     Volumes,
     /// Into which pools the members are grouped → [`PoolShown`]s.

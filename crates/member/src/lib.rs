@@ -44,7 +44,10 @@ mod schedules;
 mod serving;
 mod set_request;
 mod settings;
+pub mod slices;
 pub mod spec;
+mod spread;
+mod spread_request;
 mod stopped;
 #[cfg(test)]
 mod testing;
@@ -84,13 +87,19 @@ pub use reply::{
     Snapshot, Volume, VolumeFigures,
 };
 pub use request::{ArrayRequest, DiskRequest, Request, SnapshotRequest, VolumeRequest};
-pub use running::{Asker, KeptSnapshot, Member, MoveError, RequestError, SetError, Wish};
+pub use running::{
+    Asker, KeptSnapshot, Member, MoveError, RequestError, SetError, SpreadRefusal, Wish,
+};
 pub use schedule_request::{
     LastRun, NewSchedule, ScheduleChange, ScheduleRequest, ScheduleShown, VolumeShown,
 };
 pub use serving::GRACE;
 pub use set_request::{SetPlan, SetRequest};
-pub use settings::{ArrayUnits, Hosts, KeptError, Unlisted};
+pub use settings::{ArrayUnits, DamagedRecord, Hosts, KeptError, Unlisted};
+pub use spread_request::{
+    Begun, OpeningAsked, SeatShown, SliceFate, SliceLetter, SliceOpeners, SliceShown, SpreadPlan,
+    SpreadRequest, SpreadShown, SpreadStep,
+};
 pub use stopped::stop_reason;
 pub use target::{
     CoreFigures, PortalFigures, RegistrantInfo, ReservationType, ReservationsInfo, UnitFigures,

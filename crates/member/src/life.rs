@@ -28,6 +28,8 @@ use crate::running::{
 use crate::schedules::{self, Runner};
 use crate::serving::Serving;
 use crate::settings::{ArrayUnits, Hosts, MemberSettings, Published, Unlisted};
+use crate::spread::Spread;
+use crate::spread_request::SliceOpeners;
 
 /// What a member is opened with.
 #[derive(Debug)]
@@ -147,6 +149,8 @@ impl Life {
             ring::spawn(connections::run(member.clone()));
             member.start_in_group();
             // Of moves that a life before this one began: before anybody can begin one.
+            let finder = member.clone();
+            ring::spawn(async move { finder.find_slices().await });
             let (cleaner, leftovers) = (member.clone(), member.leftovers());
             ring::spawn(async move { cleaner.delete_leftovers(leftovers).await });
             Shown::of(&member)
@@ -243,6 +247,15 @@ impl Remote {
         self.logins.now()
     }
 
+    /// Has the member reach slices that other members have by these. Until they are given the slices wait.
+    pub fn open_slices_by(&self, openers: Arc<dyn SliceOpeners>) {
+        self.core.run(move || {
+            if let Some(member) = HERE.with_borrow(Clone::clone) {
+                member.open_slices_by(openers);
+            }
+        });
+    }
+
     /// Has a request carried out. It runs to its end whoever still waits for it; `done` is told of that on
     /// the member's core and must not wait for anything. It is dropped untold when the member is gone.
     pub fn ask(
@@ -285,7 +298,10 @@ async fn begin(
     let settings =
         MemberSettings::open(array.clone(), data, start, (published, units), heard).await;
     let settings = Rc::new(settings);
-    let serving = Serving::new(array.clone(), targets, names, settings.clone(), events.clone());
+    let membership = InGroup::read(data, array.info().id, of_group, events.clone()).await;
+    let spread = Spread::new(array.clone(), settings.clone(), membership.clone());
+    let of_volumes = (settings.clone(), spread);
+    let serving = Serving::new(array.clone(), targets, names, of_volumes, events.clone());
     let known = (
         remembered,
         meters,
@@ -293,7 +309,6 @@ async fn begin(
         Places::new(data, damage.into_iter().chain(found_wrong).collect()),
     );
     let limit = CacheLimit::new(make.cache_bytes);
-    let membership = InGroup::read(data, array.info().id, of_group, events.clone()).await;
     let rest = (limit, events, membership);
     let member = Rc::new(Member::new(array, serving, (settings, unlisted), known, rest));
     member.take_identity().await;

@@ -108,6 +108,84 @@ pub(crate) enum Mutant {
     AnswerLeaving,
     /// Leave registrations of a volume that has moved with the portal group of the member that it was on.
     KeepOldPort,
+    /// Answer an opening of a slice before what was sent through the one before is over.
+    OpenEarly,
+    /// Let in whoever has the secrets of an earlier opening of a slice.
+    KeepOpening,
+    /// Give each opening of a slice the same name and the same secrets.
+    OldSecrets,
+    /// Open a slice for any member.
+    AnyHome,
+    /// Say that a slice is withdrawn while requests are under way.
+    WithdrawEarly,
+    /// Use a slice that is smaller than it should be.
+    AnyShape,
+    /// Have each request wait for a slice that is known to be out of reach.
+    WaitAgain,
+    /// Take a comparison for done, at the home of a volume, where the slice has what it was to write.
+    ResolveAtLink,
+    /// Open a slice for a life of its home that another one has replaced.
+    FormerLife,
+    /// Answer what hosts write to a slice before it is durable.
+    CachedSlice,
+    /// Open a slice of another size again and again.
+    AskAgain,
+    /// Say that a slice is withdrawn while its disk is being flushed.
+    WithdrawUnflushed,
+    /// Remove the slice that has the name of one that is withdrawn, whichever it is.
+    WithdrawNewer,
+    /// Do not ask whether a disk still works on what was sent to a slice.
+    BlindToWork,
+    /// Let homes in whose data is not checked on its way.
+    NoDigests,
+    /// Serve a volume that lies on several members although another member is its home.
+    ServeForeign,
+    /// Serve a volume that lies on several members before all its slices are there, or while it goes.
+    SeeMaking,
+    /// Show and serve a slice as if it were a volume.
+    SliceAsVolume,
+    /// Have the home's own slice in the place of each other one.
+    OwnForAll,
+    /// Delete a slice by whoever's word that is not left over.
+    DiscardNeeded,
+    /// Delete the volume of a slice while its home has it open.
+    DeleteOpen,
+    /// Do with a volume that lies on several members what only others can.
+    ChangeSpread,
+    /// Remove a member whatever it has of volumes that lie on several members.
+    RemoveWithSlices,
+    /// Say that there is no such volume although the own slice of it is there.
+    SayGoneWithSlice,
+    /// Have operators purge slices of which something is stored.
+    PurgeStored,
+    /// Serve a slice to its home although it was given to this server as another member.
+    OpenForeign,
+    /// Answer for a change that the disk of a link goes on with.
+    LeaveBehind,
+    /// Let a home in that was removed from the group.
+    ServeRemoved,
+    /// Serve a volume before its slices have been asked.
+    ServeUnasked,
+    /// Serve a volume although nobody could be asked whether there is a later home.
+    ServeUnheard,
+    /// Serve a volume although one of its slices has seen a later home than this.
+    ServeOldHome,
+    /// Open a slice before it is stored that it is opened.
+    OpenUnstored,
+    /// Use a slice before it is stored that it has answered an opening.
+    OpenedUnstored,
+    /// Say that there is no such volume out of another array than the group knows the member by.
+    SayByOtherArray,
+    /// Make a volume of its slices again out of another array than its home had.
+    RebuildOtherArray,
+    /// Serve a volume that was made of its slices again before somebody has looked at it.
+    RebuildOnline,
+    /// Serve a volume whose home goes on as the latest before its slices have been asked again.
+    ForwardUnasked,
+    /// Have a home go on as the latest although who has said that it is not has not told what it has.
+    ForwardUntold,
+    /// Serve a volume whose home goes on as the latest before somebody has looked at it.
+    ForwardOnline,
 }
 
 /// Whether this mistake is planted, by `DRYSTONE_MEMBER_MUTANT=NAME`. The array below has a variable of its own, and ends over

@@ -11,6 +11,7 @@ use block::Latency;
 use group::handover::SourceSays;
 use group::membership::{Applicant, Verdict};
 use group::settings::{Arrival, Departure, NotThere, SetIntent};
+use group::spread::{HomeSays, SliceRecord};
 use target::{
     ConnectionInfo, CoreFigures, PortalFigures, ReservationsInfo, UnitFigures, UnitInfo,
     WorkFigures,
@@ -25,7 +26,9 @@ use crate::login_request::{AccountShown, TokenShown};
 use crate::meters::Counted;
 use crate::move_request::{ArrivalStep, Leaving, Piece, Seal, Transit};
 use crate::schedule_request::ScheduleShown;
-use crate::settings::Hosts;
+use crate::settings::{DamagedRecord, Hosts};
+use crate::slices::Opening;
+use crate::spread_request::{Begun, SliceShown, SpreadShown, SpreadStep};
 
 /// An answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,6 +129,24 @@ pub enum Answer {
     Arrived(ArrivalStep),
     /// Volumes that arrive.
     Arrivals(Vec<Arrival>),
+    /// A volume that lies on several members.
+    Spread(Box<SpreadShown>),
+    /// Volumes that do.
+    Spreads(Vec<SpreadShown>),
+    /// What is next about one.
+    SpreadStep(SpreadStep),
+    /// What came of the beginning of an opening of a slice.
+    Begun(Begun),
+    /// How a slice is reached.
+    Opening(Box<Opening>),
+    /// What a home says of a slice.
+    HomeSays(HomeSays),
+    /// Slices of volumes of other homes.
+    Slices(Vec<SliceShown>),
+    /// What is stored of a slice, if it is there.
+    SliceRecord(Option<Box<SliceRecord>>),
+    /// What is stored of spread volumes and is damaged.
+    Damaged(Vec<DamagedRecord>),
 }
 
 /// A volume as an operator sees it.

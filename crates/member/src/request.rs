@@ -11,6 +11,7 @@ use crate::memory::CacheMemory;
 use crate::move_request::MoveRequest;
 use crate::schedule_request::ScheduleRequest;
 use crate::set_request::SetRequest;
+use crate::spread_request::SpreadRequest;
 
 /// One request. What each is answered with stands behind the arrow, nothing where there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +46,8 @@ pub enum Request {
     Move(MoveRequest),
     /// About snapshots of one moment of several members.
     Set(SetRequest),
+    /// About volumes that lie on several members.
+    Spread(SpreadRequest),
     /// Who is connected → [`super::reply::Connection`]s.
     Connections,
     /// What hosts have had done → [`super::reply::Figures`].
@@ -178,6 +181,7 @@ impl Request {
             Self::Configuration(request) => request.volumes(),
             Self::Move(request) => request.volumes(),
             Self::Set(request) => request.volumes(),
+            Self::Spread(request) => request.volumes(),
             Self::Disk(_)
             | Self::Array(_)
             | Self::Chap(_)

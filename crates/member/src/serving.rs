@@ -1,5 +1,7 @@
 //! Keeps the targets in line with the volumes and snapshots that are online.
 
+mod wanted;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
@@ -8,69 +10,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use array::Array;
-use array::api::{Cache, SnapshotAccess, SnapshotInfo, VolumeInfo, VolumeState};
+use array::api::{SnapshotInfo, VolumeInfo, VolumeState};
 use group::access::Object;
+use group::membership::{GroupId, SpreadId};
+use group::ownership::MemberId;
 use group::words::counted;
 use ring::wait::{Bell, OneshotReceiver, both};
-use target::{
-    Access, ConnectionInfo, RemoteTarget, TargetError, TargetSpec, Targets, UnitInfo, UnitSpec,
-};
+use target::{Access, ConnectionInfo, RemoteTarget, TargetError, TargetSpec, Targets, UnitInfo};
 
 use crate::events::{Event, EventLog, Kind, ObjectKind};
 use crate::mutants::{self, Mutant};
 use crate::names::Names;
 use crate::reply::{Connection, DiskFigures, Figures, VolumeFigures};
 use crate::settings::{MemberSettings, hidden};
+use crate::spread::{self, Spread};
+use wanted::Wanted;
 
 /// How long hosts have to log out once they are told that their target goes.
 pub const GRACE: Duration = Duration::from_secs(5);
-
-/// What is to be served, by the name of its target. Its device is made when it is served: most that are
-/// wanted are served already.
-#[derive(Debug)]
-struct Wanted {
-    iqn: String,
-    serial: String,
-    /// The number of the volume whose settings say who may use it.
-    volume: u32,
-    volume_name: String,
-    source: Source,
-}
-
-/// What a target gives its hosts.
-#[derive(Debug)]
-enum Source {
-    Volume {
-        write_cache: bool,
-    },
-    /// A snapshot of this name, to be read.
-    Snapshot(String),
-    /// What is written over a snapshot of this name.
-    View {
-        snapshot: String,
-        write_cache: bool,
-    },
-}
-
-impl Wanted {
-    fn object(&self) -> Object {
-        match self.source {
-            Source::Volume { .. } => Object::Volume,
-            Source::Snapshot(_) | Source::View { .. } => Object::Snapshot,
-        }
-    }
-
-    /// As operators call it.
-    fn name(&self) -> String {
-        let volume = &self.volume_name;
-        match &self.source {
-            Source::Volume { .. } => volume.clone(),
-            Source::Snapshot(snapshot) | Source::View { snapshot, .. } => {
-                format!("{volume}@{snapshot}")
-            }
-        }
-    }
-}
 
 /// What is served as a target. Its name may pass from one volume to another.
 #[derive(Debug, Clone)]
@@ -97,12 +54,16 @@ pub(crate) struct Serving {
     /// Nothing was heard yet of what other members have, in a group.
     awaits_group: Cell<bool>,
     settings: Rc<MemberSettings>,
+    /// The volumes that lie on several members.
+    spread: Rc<Spread>,
     /// By target.
     served: Mutex<BTreeMap<String, Served>>,
     /// Why targets that should be served are not.
     refused: RefCell<BTreeMap<String, String>>,
     /// One of them is not because a disk still works for its last hosts.
     is_waiting: Cell<bool>,
+    /// Who the member was when that was done last: what lies on several members goes by it.
+    settled_as: RefCell<Option<(GroupId, MemberId)>>,
     /// How often targets that are served were given other rules.
     rules_given: Cell<u64>,
     /// How often [`settle`](Self::settle) has come to its end.
@@ -118,7 +79,7 @@ impl Serving {
         array: Array,
         targets: Targets,
         names: Names,
-        settings: Rc<MemberSettings>,
+        (settings, spread): (Rc<MemberSettings>, Rc<Spread>),
         events: EventLog,
     ) -> Serving {
         Serving {
@@ -129,9 +90,11 @@ impl Serving {
             elsewhere: RefCell::default(),
             awaits_group: Cell::default(),
             settings,
+            spread,
             served: Mutex::default(),
             refused: RefCell::default(),
             is_waiting: Cell::new(false),
+            settled_as: RefCell::default(),
             rules_given: Cell::new(0),
             settles: Cell::new(0),
             settled: Bell::default(),
@@ -157,9 +120,10 @@ impl Serving {
 
     /// The same, by the name of the volume; of one that is not there, as it would be if it were made.
     pub(crate) fn iqn_of(&self, name: &str) -> String {
-        match self.array.volume(name) {
-            Ok(volume) => self.iqn_of_volume(&volume),
-            Err(_) => self.names().new_volume(name),
+        let volume = self.array.volume(name).ok().or_else(|| self.spread.volume(name));
+        match volume {
+            Some(volume) => self.iqn_of_volume(&volume),
+            None => self.names().new_volume(name),
         }
     }
 
@@ -260,17 +224,36 @@ impl Serving {
     /// All volumes of the member that are its own: not the one that the settings lie on, nor what has not yet come, nor
     /// what another member has by now.
     pub(crate) fn volumes(&self) -> Vec<VolumeInfo> {
-        let is_seen = |volume: &VolumeInfo| {
-            !self.settings.reserves(&volume.name) && !self.settings.has_left(volume.id)
-        };
-        self.array.volumes().into_iter().filter(is_seen).collect()
+        let seen = self.array.volumes().into_iter().filter_map(|it| self.spread.as_seen(it));
+        seen.filter(|volume| self.is_own(volume)).collect()
     }
 
-    /// Those that may be targets. What has the name of the settings is none, whoever made it.
-    fn servable(&self) -> impl Iterator<Item = VolumeInfo> {
+    /// One of them, by its name.
+    pub(crate) fn volume(&self, name: &str) -> Option<VolumeInfo> {
+        let volume = self.array.volume(name).ok().or_else(|| self.spread.volume(name));
+        volume.filter(|volume| self.is_own(volume))
+    }
+
+    fn is_own(&self, volume: &VolumeInfo) -> bool {
+        !self.settings.reserves(&volume.name) && !self.settings.has_left(volume.id)
+    }
+
+    /// The volumes that lie on several members.
+    pub(crate) fn spread(&self) -> &Rc<Spread> {
+        &self.spread
+    }
+
+    /// Those that may be targets, with what they are where they lie on several members. What has the name of the settings
+    /// is none, whoever made it.
+    fn servable(&self) -> impl Iterator<Item = (VolumeInfo, Option<SpreadId>)> {
         let is_hidden =
             |volume: &VolumeInfo| hidden::is(volume) || hidden::is_hidden_name(&volume.name);
-        self.array.volumes().into_iter().filter(move |volume| !is_hidden(volume))
+        let all = self.array.volumes().into_iter();
+        let seen = all.filter_map(|volume| {
+            let id = spread::id_of(&volume.name);
+            Some((self.spread.as_seen(volume)?, id))
+        });
+        seen.filter(move |(volume, _)| !is_hidden(volume))
     }
 
     /// Gives the targets that changes of settings concern the rules that hold now, and ends the sessions that
@@ -391,12 +374,19 @@ impl Serving {
         self.is_waiting.get()
     }
 
+    /// Whether the member is another one than when that was done last, or in another group.
+    pub(crate) fn is_of_another_member(&self) -> bool {
+        *self.settled_as.borrow() != self.spread.who()
+    }
+
     /// Serves what should be served and ends what should not. To be called after every change; a
     /// failure concerns one target and is told by the log.
     pub(crate) async fn settle(&self) {
+        self.settled_as.replace(self.spread.who());
         let wanted = self.wanted();
+        let kept = wanted.iter().filter(|wanted| !wanted.is_shut(self));
         let serials: BTreeMap<&String, &String> =
-            wanted.iter().map(|wanted| (&wanted.iqn, &wanted.serial)).collect();
+            kept.map(|wanted| (&wanted.iqn, &wanted.serial)).collect();
         let gone: Vec<String> = {
             let served = self.served();
             served
@@ -408,10 +398,13 @@ impl Serving {
         let known = self.known();
         for iqn in &gone {
             self.served().remove(iqn);
+            // What hosts go on writing there is lost.
+            let is_shut = wanted.iter().any(|wanted| wanted.iqn == *iqn && wanted.is_shut(self));
+            let grace = if is_shut { Duration::ZERO } else { GRACE };
             let ended = if known.contains_key(iqn) {
-                self.targets.set_offline(iqn, GRACE).await
+                self.targets.set_offline(iqn, grace).await
             } else {
-                self.targets.remove(iqn, GRACE).await
+                self.targets.remove(iqn, grace).await
             };
             if let Err(error) = ended {
                 tracing::warn!("{iqn} did not end in order: {error}");
@@ -426,7 +419,16 @@ impl Serving {
             if self.served().contains_key(&wanted.iqn) {
                 continue;
             }
-            let Some(unit) = self.unit(&wanted) else { continue };
+            let unit = match self.unit(&wanted) {
+                Ok(Some(unit)) => unit,
+                Ok(None) => continue,
+                Err(error) => {
+                    let text = format!("{} cannot be served: {error}", wanted.name());
+                    self.tell(Kind::VolumeNotServed, &wanted.iqn, text);
+                    self.refused.borrow_mut().insert(wanted.iqn, error.to_string());
+                    continue;
+                }
+            };
             let access = self.settings.access(wanted.volume, wanted.object());
             let (name, alias) = (wanted.name(), Some(wanted.name()));
             let object = wanted.object();
@@ -447,6 +449,7 @@ impl Serving {
             self.refused.borrow_mut().insert(iqn, error.to_string());
         }
         self.close_to_hosts(&known).await;
+        self.spread.let_go();
         // How names begin is one of the settings. Those that are there have their names by now.
         self.say_whether_incomplete();
         self.tell_settled();
@@ -486,7 +489,7 @@ impl Serving {
     fn known(&self) -> Known {
         let (mut known, names) = (BTreeMap::new(), self.names());
         let mut snapshots = self.array.all_snapshots();
-        for volume in self.servable() {
+        for (volume, _) in self.servable() {
             let leaves = self.settings.departure(volume.id).is_some();
             if volume.state != VolumeState::Deleted && (!leaves || serves_leaving()) {
                 for snapshot in online_of(&mut snapshots, &volume) {
@@ -503,70 +506,6 @@ impl Serving {
             }
         }
         known
-    }
-
-    fn wanted(&self) -> Vec<Wanted> {
-        let mut wanted = Vec::new();
-        let mut snapshots = self.array.all_snapshots();
-        for volume in self.servable() {
-            let is_withheld = self.settings.withheld(volume.id).is_some() && !serves_leaving();
-            if volume.state == VolumeState::Deleted || is_withheld {
-                continue;
-            }
-            if matches!(volume.state, VolumeState::Online | VolumeState::Degraded) {
-                wanted.push(self.volume_target(&volume));
-            }
-            if volume.state != VolumeState::Lost {
-                let online = online_of(&mut snapshots, &volume);
-                wanted.extend(online.filter_map(|s| self.snapshot_target(&volume, s)));
-            }
-        }
-        wanted
-    }
-
-    fn volume_target(&self, volume: &VolumeInfo) -> Wanted {
-        Wanted {
-            iqn: self.iqn_of_volume(volume),
-            serial: self.names().volume_serial(volume),
-            volume: volume.id,
-            volume_name: volume.name.clone(),
-            source: Source::Volume { write_cache: volume.cache == Cache::Volatile },
-        }
-    }
-
-    fn snapshot_target(&self, volume: &VolumeInfo, snapshot: SnapshotInfo) -> Option<Wanted> {
-        let iqn = self.names().snapshot((volume.id, &volume.name), &snapshot.name);
-        let (serial, source) = if snapshot.access == SnapshotAccess::ReadWrite {
-            // A disk of its own to hosts, as it is no more what the snapshot is.
-            let view = self.array.snapshot_view(&volume.name, &snapshot.name).ok()?;
-            let write_cache = view.cache == Cache::Volatile;
-            let source = Source::View { snapshot: snapshot.name, write_cache };
-            (self.names().volume_serial(&view), source)
-        } else {
-            (self.names().snapshot_serial(&snapshot), Source::Snapshot(snapshot.name))
-        };
-        Some(Wanted { iqn, serial, volume: volume.id, volume_name: volume.name.clone(), source })
-    }
-
-    /// The disk of a target; `None` of what was deleted meanwhile.
-    fn unit(&self, wanted: &Wanted) -> Option<UnitSpec> {
-        let (array, volume) = (&self.array, &wanted.volume_name);
-        let (device, write_cache, read_only) = match &wanted.source {
-            Source::Volume { write_cache } => (array.device(volume), *write_cache, false),
-            Source::Snapshot(snapshot) => (array.snapshot_device(volume, snapshot), false, true),
-            Source::View { snapshot, write_cache } => {
-                (array.snapshot_view_device(volume, snapshot), *write_cache, false)
-            }
-        };
-        let (device, serial) = (device.ok()?, wanted.serial.clone());
-        Some(UnitSpec {
-            device,
-            serial,
-            write_cache,
-            read_only,
-            referrals: None,
-            name: wanted.name(),
-        })
     }
 }
 

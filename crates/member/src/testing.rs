@@ -14,6 +14,7 @@ use target::{Access, AccessRule, Config, Limits, Server};
 
 use crate::data::remembered::Remembered;
 use crate::events::{EventLog, Kind};
+use crate::life::Remote;
 use crate::opening::Make;
 use crate::request::{Request, VolumeRequest};
 use crate::running::{Asker, Member, Wish};
@@ -113,6 +114,11 @@ impl Rig {
         work: impl FnOnce(Rc<Member>) -> Work + Send + 'static,
     ) -> T {
         self.life.with(work).expect("the member is there")
+    }
+
+    /// The way to it from any thread.
+    pub(crate) fn remote(&self) -> Remote {
+        self.life.remote()
     }
 
     /// What its server keeps records of units in.

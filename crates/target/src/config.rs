@@ -118,6 +118,8 @@ pub struct Limits {
     pub stall_timeout: Duration,
     /// Output bytes that a connection may keep waiting at most; one that takes little keeps less.
     pub output_bytes: usize,
+    /// Logins without CRC32C over headers and data are refused.
+    pub must_digest: bool,
 }
 
 impl Default for Limits {
@@ -135,6 +137,7 @@ impl Default for Limits {
             nop_timeout: Duration::from_secs(15),
             stall_timeout: Duration::from_secs(30),
             output_bytes: 16 << 20,
+            must_digest: false,
         }
     }
 }

@@ -113,11 +113,13 @@ detach() {
   prints 'nothing is attached' ./drystone attached
 }
 
-# verify_for SECONDS DEVICE: as verify, written and read over and over.
-verify_for() {
-  fio --name=long --filename="$2" --ioengine=libaio --direct=1 --rw=randwrite --bsrange=4k-256k \
-    --iodepth=32 --size=16M --verify=crc32c --verify_fatal=1 --verify_backlog=64 --time_based \
-    --runtime="$1" --verify_state_save=0 --fsync=64 --output-format=terse
+# verify_until FILE DEVICE: as verify, written and read over and over until the file is there, or something is wrong.
+verify_until() {
+  until [ -e "$1" ]; do
+    fio --name=long --filename="$2" --ioengine=libaio --direct=1 --rw=randwrite --bsrange=4k-256k \
+      --iodepth=32 --size=16M --verify=crc32c --verify_fatal=1 --verify_backlog=64 --time_based \
+      --runtime=10 --verify_state_save=0 --fsync=64 --output-format=terse || return
+  done
 }
 
 count_errors() { dmesg | grep -c 'I/O error'; }
@@ -131,8 +133,7 @@ die_and_come_back() {
   errors=$(count_errors)
   must mkfs.ext4 -q "${devices[other]}"
   must mount "${devices[other]}" /mnt
-  # As long as all of it takes also on a machine that is busy.
-  verify_for 30 "$device" >/tmp/writer.log 2>&1 &
+  verify_until /tmp/enough "$device" >/tmp/writer.log 2>&1 &
   writer=$!
   for kills in 1 2 3; do
     sleep 2
@@ -151,6 +152,7 @@ die_and_come_back() {
   must sync
   must diff -r --no-dereference /etc /mnt/etc
   must umount /mnt
+  touch /tmp/enough
   wait $writer || die "the load has ended with $?: $(</tmp/writer.log)"
   [ "$(count_errors)" = "$errors" ] || die "an error reached the kernel"
   prints "^$device .*life|least-queue-depth" ./drystone attached

@@ -140,10 +140,23 @@ impl Client {
         self.send(Method::POST, &path(["pools", from, "merge"]), &merge)
     }
 
-    /// Lets a member of its group go, which keeps its volumes, also one that has a part in moving some if that is said.
-    pub fn remove_member(&self, name: &str, despite_moves: bool) -> Result<()> {
-        let query = if despite_moves { "?despite-moves=true" } else { "" };
+    /// Lets a member of its group go, which keeps its volumes.
+    pub fn remove_member(&self, name: &str, despite: Despite) -> Result<()> {
+        let Despite { moves, spreads } = despite;
+        let mut said = Vec::new();
+        said.extend(moves.then_some("despite-moves=true"));
+        said.extend(spreads.then_some("despite-spreads=true"));
+        let query = if said.is_empty() { String::new() } else { format!("?{}", said.join("&")) };
         let path = format!("{}{query}", path(["members", name]));
         self.call(&Sent::new(Method::DELETE, &path)).map(drop)
     }
+}
+
+/// What does not keep a member from being removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Despite {
+    /// That it has a part in moving volumes: what its moves have left may have to be settled.
+    pub moves: bool,
+    /// That volumes which lie on several members lie on it, too: what they have there is lost.
+    pub spreads: bool,
 }

@@ -11,6 +11,7 @@ mod moves;
 mod paths;
 mod printed;
 mod reservations;
+mod slices;
 mod trust;
 mod way;
 
@@ -34,6 +35,7 @@ use crate::types::{
 
 pub(crate) use door_trust::door_client_config;
 pub use error::{ClientError, SILENCE};
+pub use group::Despite;
 pub use happened::{Since, WhichEvents};
 pub use http::is_taken;
 use http::{Reply, Sent};

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub(crate) use of_request::{code_of, of_access, of_placement};
+pub(crate) use of_request::{code_of, of_access, of_placement, of_spread_rules};
 
 /// The media type of problems.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -148,6 +148,8 @@ codes! {
     PageGone = "page-gone", GONE;
     /// There is no such volume
     NoSuchVolume = "no-such-volume", NOT_FOUND;
+    /// There is no such slice of a volume
+    NoSuchSlice = "no-such-slice", NOT_FOUND;
     /// There is no such snapshot
     NoSuchSnapshot = "no-such-snapshot", NOT_FOUND;
     /// There is no such disk

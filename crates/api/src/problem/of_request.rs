@@ -9,9 +9,11 @@ use group::destinations::DestinationError;
 use group::membership::{MembershipError, PlacementError};
 use group::schedules::ScheduleError;
 use group::settings::SettingsError;
+use group::spread::{NotRebuilt, SliceRefusal, SpreadError};
 use group::store::StoreError;
+use member::slices::{OpenError as SliceOpenError, WithdrawError};
 use member::spec::{DiskError, OpenError};
-use member::{GroupError, KeptError, MoveError, RequestError, SetError};
+use member::{GroupError, KeptError, MoveError, RequestError, SetError, SpreadRefusal};
 
 use super::Code;
 
@@ -25,6 +27,7 @@ pub(crate) fn code_of(error: &RequestError) -> Code {
         RequestError::Group(error) => of_group(error),
         RequestError::Move(error) => of_move(error),
         RequestError::Set(error) => of_set(error),
+        RequestError::Spread(error) => of_spread(error),
         RequestError::NoRoomBeside { .. } => Code::NoSpace,
         RequestError::BinHolds { source, .. } => code_of(source),
         RequestError::Unfinished { source, .. } => code_of(source),
@@ -72,6 +75,81 @@ const fn of_set(error: &SetError) -> Code {
         SetError::TooLate { .. } | SetError::NamesUnknown(_) | SetError::VolumeUnknown { .. } => {
             Code::Unavailable
         }
+    }
+}
+
+/// What a member may do when it is asked again is none of what [`SliceRefusal`] says: whoever drives a volume gives it up by
+/// these.
+const fn of_spread(error: &SpreadRefusal) -> Code {
+    match error {
+        SpreadRefusal::OtherSeat => Code::OtherGroup,
+        SpreadRefusal::NoSuch => Code::NoSuchVolume,
+        SpreadRefusal::NoSuchSlice => Code::NoSuchSlice,
+        SpreadRefusal::NotBegun | SpreadRefusal::OldHome { .. } => Code::WrongState,
+        SpreadRefusal::Awaited(_) => Code::InUse,
+        SpreadRefusal::Rules(error) => of_spread_rules(error),
+        SpreadRefusal::Slice(error) => match error {
+            SliceRefusal::NotHome { .. } => Code::Forbidden,
+            SliceRefusal::Unreadable(_) => Code::Failed,
+            SliceRefusal::Unsound(_) => Code::Invalid,
+            SliceRefusal::OtherMember(_)
+            | SliceRefusal::OtherVolume
+            | SliceRefusal::Going
+            | SliceRefusal::NotThere
+            | SliceRefusal::Unrecorded
+            | SliceRefusal::OldSlice
+            | SliceRefusal::OldHome(_)
+            | SliceRefusal::Lost => Code::WrongState,
+        },
+        SpreadRefusal::Open(error) => match error {
+            SliceOpenError::Unknown(_) => Code::NoSuchSlice,
+            SliceOpenError::NotHome { .. } => Code::Forbidden,
+            SliceOpenError::FormerLife(_) => Code::WrongState,
+            SliceOpenError::Busy(_) => Code::TooBusy,
+            SliceOpenError::Stopping => Code::Stopping,
+            SliceOpenError::Target(_)
+            | SliceOpenError::Random(_)
+            | SliceOpenError::Credentials(_) => Code::Failed,
+        },
+        SpreadRefusal::Withdraw(WithdrawError::Busy(_)) => Code::TooBusy,
+        SpreadRefusal::Withdraw(WithdrawError::Stopping) => Code::Stopping,
+        SpreadRefusal::NotRebuilt(error) => match error {
+            NotRebuilt::Nothing | NotRebuilt::Missing(_) => Code::Unavailable,
+            NotRebuilt::NoOwnSlice(_)
+            | NotRebuilt::NotOlder
+            | NotRebuilt::Later(_)
+            | NotRebuilt::Differs(_)
+            | NotRebuilt::NotHere(_) => Code::WrongState,
+        },
+        SpreadRefusal::Plan(_) => Code::Invalid,
+        SpreadRefusal::Unread(_) | SpreadRefusal::NoPortal(_) => Code::Unavailable,
+        SpreadRefusal::Online(_)
+        | SpreadRefusal::Busy { .. }
+        | SpreadRefusal::Needed { .. }
+        | SpreadRefusal::InTheWay { .. } => Code::InUse,
+        SpreadRefusal::AtWork(_) | SpreadRefusal::SliceAtWork(_) => Code::TooBusy,
+        SpreadRefusal::NotSpread { .. }
+        | SpreadRefusal::NoBin(_)
+        | SpreadRefusal::GrowsAlone(_)
+        | SpreadRefusal::Stored(_)
+        | SpreadRefusal::OtherArray { .. }
+        | SpreadRefusal::Stays { .. } => Code::WrongState,
+    }
+}
+
+/// The kind of what the rules of volumes on several members refuse.
+pub(crate) const fn of_spread_rules(error: &SpreadError) -> Code {
+    match error {
+        SpreadError::NoSuchPool(_) => Code::NoSuchPool,
+        SpreadError::NoSize | SpreadError::Members(_) => Code::Invalid,
+        SpreadError::NoHome(_) => Code::Unavailable,
+        SpreadError::HomeFull(_) => Code::NoSpace,
+        SpreadError::Smaller { .. } => Code::WouldLoseData,
+        SpreadError::Busy(_) => Code::InUse,
+        SpreadError::NotGoing | SpreadError::StillMember(_) | SpreadError::OwnSlice => {
+            Code::WrongState
+        }
+        SpreadError::NoSuchSlice(_) => Code::NoSuchSlice,
     }
 }
 
@@ -180,6 +258,7 @@ fn of_settings(error: &SettingsError) -> Code {
             Code::InUse
         }
         SettingsError::SpreadChanged => Code::WrongState,
+        SettingsError::SpreadUnsound(_) => Code::Invalid,
         SettingsError::Full { .. } => Code::NoSpace,
         SettingsError::Contended => Code::TooBusy,
         SettingsError::Unreadable(_) => Code::Unavailable,

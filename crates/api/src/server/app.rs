@@ -10,7 +10,7 @@ use group::accounts::Logins;
 use member::events::Kind;
 use member::{
     Answer, Asker, CurrentDestinations, CurrentDoor, CurrentRoll, Logs, MoveError, Request,
-    RequestError, Wish, events,
+    RequestError, SliceOpeners, Wish, events,
 };
 use tokio::sync::{Mutex, OwnedSemaphorePermit, RwLock, Semaphore, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
@@ -25,6 +25,7 @@ use super::pace::Paces;
 use super::runs::Runs;
 use super::sets::Driven;
 use super::signal::Signal;
+use super::spread;
 use super::tags::{Family, Kept, Tag};
 use super::walks::{WALKS_MAX, WALKS_OF_OWNER_MAX, Walking, Walks};
 use super::{Config, Identity};
@@ -53,6 +54,11 @@ pub trait Ask: Send + Sync + 'static {
 
     /// Who may ask from afar, as it is set now; `None` while that is not known. Waits for nobody.
     fn logins(&self) -> Option<Arc<Logins>>;
+
+    /// Has the member reach slices that other members have by these. One that is asked nothing else has none.
+    fn open_slices_by(&self, openers: Arc<dyn SliceOpeners>) {
+        drop(openers);
+    }
 }
 
 /// What is called with an answer, from another thread.
@@ -65,6 +71,10 @@ impl Ask for member::Remote {
 
     fn logins(&self) -> Option<Arc<Logins>> {
         Self::logins(self)
+    }
+
+    fn open_slices_by(&self, openers: Arc<dyn SliceOpeners>) {
+        Self::open_slices_by(self, openers);
     }
 }
 
@@ -142,6 +152,10 @@ pub(super) struct App {
     pub(super) moves: Moves,
     /// Snapshots of several members that this one drives.
     pub(super) sets: Driven,
+    /// Volumes on several members that this one drives.
+    pub(super) spreads: spread::Driven,
+    /// What was told of their slices.
+    pub(super) told_of_slices: spread::Told,
 }
 
 impl fmt::Debug for App {
@@ -187,6 +201,8 @@ impl App {
             lines: Lines::default(),
             moves: Moves::default(),
             sets: Driven::default(),
+            spreads: spread::Driven::default(),
+            told_of_slices: spread::Told::default(),
         }
     }
 
@@ -250,6 +266,11 @@ impl App {
     /// Refuses what comes too late.
     pub(super) fn check_not_ending(&self) -> Result<(), Problem> {
         if self.ending.is_given() { Err(stopping()) } else { Ok(()) }
+    }
+
+    /// Has the member reach slices that other members have, from this runtime on.
+    pub(super) fn open_slices(self: &Arc<Self>) {
+        self.member.open_slices_by(Arc::new(spread::Openers::here(self)));
     }
 
     /// Has a request carried out: how its work goes on, and the answer.

@@ -6,8 +6,8 @@
 //! `body`, what requests and answers are made of; `app`, the way to the member; and `login`, who it is that asks over
 //! TLS. Beside that: `door`, where a group lets members in, and `joining`, how a member is let in there, by what
 //! `admission` says; `at_group`, who manages the group at its address; `carry`, how one member has another one do what
-//! it is asked; `moving`, how a volume comes from one to another, in the words of `transit`; and `sets`, how several of
-//! them take snapshots of one moment.
+//! it is asked; `moving`, how a volume comes from one to another, in the words of `transit`; `sets`, how several of them
+//! take snapshots of one moment; and `spread`, how a volume lies on several of them.
 
 mod addresses;
 mod admission;
@@ -41,6 +41,7 @@ mod runs;
 mod sets;
 mod signal;
 mod socket;
+mod spread;
 mod stream;
 mod tags;
 #[cfg(test)]
@@ -256,7 +257,9 @@ async fn answer_members_once_in_a_group((app, current, mut ending, thread): Lett
         told(Ok(()));
         let carried = carry::attend(app.clone(), ending.clone());
         let moves = moving::look_after(app.clone(), ending.clone());
-        tokio::join!(door::attend(app, current, ending), carried, moves);
+        let spreads = spread::look_after(app.clone(), ending.clone());
+        app.open_slices();
+        tokio::join!(door::attend(app, current, ending), carried, moves, spreads);
     };
     match thread_of("members", work) {
         Ok(started) => *thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(started),

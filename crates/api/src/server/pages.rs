@@ -12,7 +12,7 @@ use super::tags::hash_of;
 use crate::problem::{Code, Problem};
 use crate::types::{
     Account, AuditEntry, ChapUser, Connection, Destination, Disk, Event, Extent, GroupVolume, Job,
-    JoinToken, Member, Policy, Pool, Schedule, Snapshot, Token, Transit, Volume,
+    JoinToken, Member, Policy, Pool, Schedule, Slice, Snapshot, Token, Transit, Volume,
 };
 
 /// Things on a page, at most, and if nobody says how many.
@@ -126,6 +126,12 @@ impl Item for Connection {
     fn key(&self) -> String {
         let key = format!("{} {} {} {}", self.iqn, self.session, self.connection, self.address);
         on_member(self.member.as_ref(), key)
+    }
+}
+
+impl Item for Slice {
+    fn key(&self) -> String {
+        on_member(self.member.as_ref(), self.id.clone())
     }
 }
 

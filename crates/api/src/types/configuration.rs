@@ -243,6 +243,13 @@ impl TryFrom<NewConfiguredVolume> for member::NewConfiguredVolume {
                 "volume '{name}' of a configuration is made on the member that is asked: leave its pool out"
             ));
         }
+        if volume.spread.is_some_and(|members| members != 1) {
+            let name = &volume.name;
+            return Err(format!(
+                "volume '{name}' of a configuration lies on the member that is asked alone: make one that is spread over \
+                 several by itself"
+            ));
+        }
         let (online, shared) = (Some(online), Some(shared));
         let set = VolumeSet { online, shared, access: list_change(access)? };
         Ok(Self { spec: volume.into(), set })

@@ -140,7 +140,7 @@ pub struct NewGroup {
     /// is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
-    /// Where the other members reach this one: `ADDR` or `ADDR:PORT`. The port is the first of four in a row; 3262 if
+    /// Where the other members reach this one: `ADDR` or `ADDR:PORT`. The port is the first of five in a row; 3262 if
     /// it is left out.
     #[schema(example = "10.0.0.1:3262")]
     pub listen: String,
@@ -270,7 +270,7 @@ pub struct JoinGroup {
     /// machine is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
-    /// Where the other members reach this one: `ADDR` or `ADDR:PORT`. The port is the first of four in a row; 3262 if
+    /// Where the other members reach this one: `ADDR` or `ADDR:PORT`. The port is the first of five in a row; 3262 if
     /// it is left out.
     #[schema(example = "10.0.0.2:3262")]
     pub listen: String,

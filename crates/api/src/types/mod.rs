@@ -20,13 +20,19 @@ mod reservations;
 mod run;
 mod schedule;
 mod snapshot;
+mod spread;
 mod transit;
 mod volume;
 
 use ::group::handover::SourceSays;
 use ::group::membership::{Applicant, Verdict};
 use ::group::settings::{Arrival, Departure, SetIntent};
-use member::{Answer, ArrivalStep, JoinTicket, Leaving, Piece, Seal};
+use ::group::spread::{HomeSays, SliceRecord};
+use member::slices::Opening;
+use member::{
+    Answer, ArrivalStep, Begun, DamagedRecord, JoinTicket, Leaving, Piece, Seal, SliceShown,
+    SpreadShown, SpreadStep,
+};
 
 pub use access::{
     Access, ChapUser, ChapUsers, Entry, HostRecord, Login, NewPolicy, NewSecret, NumberedEntry,
@@ -67,6 +73,7 @@ pub use schedule::{
     LastRun, NewSchedule, RunOutcome, Schedule, ScheduleChange, ScheduledVolume, Weekday, When,
 };
 pub use snapshot::{Clone, Extent, NewSnapshots, Snapshot, SnapshotAccess, SnapshotChange, Space};
+pub use spread::{Slice, SliceState, VolumeSlice, VolumeSpread};
 pub use transit::{Settlement, Transit, TransitState, TransitWay};
 pub use volume::{Cache, Hosts, Level, NewVolume, Volume, VolumeChange, VolumeMove, VolumeState};
 
@@ -142,6 +149,15 @@ of_answer!(List<SetIntent>, Sets(all) => List(all));
 of_answer!(List<Transit>, Transits(all) => List(all.into_iter().map(Into::into).collect()));
 of_answer!(ArrivalStep, Arrived(step) => step);
 of_answer!(List<Arrival>, Arrivals(all) => List(all));
+of_answer!(SpreadShown, Spread(shown) => *shown);
+of_answer!(List<SpreadShown>, Spreads(all) => List(all));
+of_answer!(SpreadStep, SpreadStep(step) => step);
+of_answer!(Begun, Begun(begun) => begun);
+of_answer!(Opening, Opening(opening) => *opening);
+of_answer!(HomeSays, HomeSays(says) => says);
+of_answer!(List<SliceShown>, Slices(all) => List(all));
+of_answer!(Option<Box<SliceRecord>>, SliceRecord(record) => record);
+of_answer!(List<DamagedRecord>, Damaged(all) => List(all));
 
 impl OfAnswer for Nothing {
     fn of_answer(answer: Answer) -> Option<Self> {

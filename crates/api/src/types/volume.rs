@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Registrations, same_words};
+use super::{Registrations, VolumeSpread, same_words};
 
 /// How the data of a volume is protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -161,6 +161,10 @@ pub struct Volume {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub member: Option<String>,
+    /// Where it lies, of one that lies on several members.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub spread: Option<VolumeSpread>,
 }
 
 impl From<member::Volume> for Volume {
@@ -205,6 +209,7 @@ impl From<member::Volume> for Volume {
             missing_policies: not_there.policies.into_iter().collect(),
             missing_chap_users: not_there.users.into_iter().collect(),
             member: None,
+            spread: None,
         }
     }
 }
@@ -240,6 +245,10 @@ pub struct NewVolume {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub pool: Option<String>,
+    /// On how many members of the pool it lies at most, 1 to 16: on one unless more are asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, minimum = 1, maximum = 16)]
+    pub spread: Option<u8>,
 }
 
 /// What holds where nobody says anything.

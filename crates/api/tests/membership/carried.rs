@@ -3,8 +3,9 @@
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr};
 
+use api::client::Despite;
 use api::problem::Code;
-use group::membership::{MemberRecord, PORTS, Roll};
+use group::membership::{CARRIED_BEHIND, MemberRecord, Roll};
 use group::ownership::MemberId;
 use group::pki::Issued;
 use member::audit::Action;
@@ -30,7 +31,7 @@ fn record(name: &str, issued: &Issued) -> MemberRecord {
 
 /// Where a member answers others.
 fn entrance(record: &MemberRecord) -> SocketAddr {
-    SocketAddr::new(record.address, record.port + PORTS - 1)
+    SocketAddr::new(record.address, record.port + CARRIED_BEHIND)
 }
 
 /// Two members of a group, which do all that they are asked; and where the second one answers the first.
@@ -73,10 +74,14 @@ fn pair(lab: &Lab) -> ([Served; 2], SocketAddr) {
 fn what_is_asked_for_another_member_is_done_there() {
     let ([left, right], _) = pair(&Lab::make());
     let client = left.client().on(Some("right".to_owned()));
-    client.remove_member("old", false).unwrap();
+    client.remove_member("old", Despite::default()).unwrap();
     assert_eq!(
         right.asked(),
-        [GroupRequest::Remove { member: "old".to_owned(), despite_moves: false }]
+        [GroupRequest::Remove {
+            member: "old".to_owned(),
+            despite_moves: false,
+            despite_spreads: false
+        }]
     );
     assert!(left.asked().is_empty());
     let entries: Vec<_> =
@@ -88,7 +93,7 @@ fn what_is_asked_for_another_member_is_done_there() {
     assert!(who.starts_with("user "), "{entry:?}");
     // A server that ends says nothing more to other members either.
     right.server.stop();
-    let told = problem(client.remove_member("old", false));
+    let told = problem(client.remove_member("old", Despite::default()));
     assert_eq!(told.code, Code::NotReached);
     assert!(told.detail.starts_with("member 'right' cannot be reached at "), "{told}");
     left.server.stop();

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use api::client::Despite;
 use api::problem::Code;
 use api::types::{ConnectionsProfile, GroupConnections, MemberState, NewGroup, NewJoinToken};
 use group::connections::GroupLimit;
@@ -171,8 +172,9 @@ fn a_group_is_made_renamed_and_ended_and_members_are_removed() {
     assert_eq!(client.create_group(&new("127.0.0.2:4000")).unwrap().name, "lab");
     assert_eq!(problem(client.create_group(&new("san2"))).code, Code::Invalid);
     client.rename_group("yard").unwrap();
-    client.remove_member("san1", false).unwrap();
-    assert_eq!(problem(client.remove_member("san3", true)).code, Code::NoSuchMember);
+    let despite = Despite { moves: true, spreads: true };
+    client.remove_member("san1", Despite::default()).unwrap();
+    assert_eq!(problem(client.remove_member("san3", despite)).code, Code::NoSuchMember);
     client.delete_group().unwrap();
     let wanted = [
         GroupRequest::Create {
@@ -182,8 +184,16 @@ fn a_group_is_made_renamed_and_ended_and_members_are_removed() {
             address: None,
         },
         GroupRequest::Rename { name: "yard".to_owned() },
-        GroupRequest::Remove { member: "san1".to_owned(), despite_moves: false },
-        GroupRequest::Remove { member: "san3".to_owned(), despite_moves: true },
+        GroupRequest::Remove {
+            member: "san1".to_owned(),
+            despite_moves: false,
+            despite_spreads: false,
+        },
+        GroupRequest::Remove {
+            member: "san3".to_owned(),
+            despite_moves: true,
+            despite_spreads: true,
+        },
         GroupRequest::Delete,
     ];
     assert_eq!(served.asked(), wanted);

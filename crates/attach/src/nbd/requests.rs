@@ -47,6 +47,7 @@ impl From<BlockError> for Fault {
             BlockError::LostWrites
             | BlockError::Busy
             | BlockError::Unreachable
+            | BlockError::InDoubt
             | BlockError::Reserved
             | BlockError::Os { .. } => Errno::Io,
         };

@@ -166,7 +166,7 @@ pub(super) fn compare_and_write(
         if let Some(offset_bytes) = bytes::with_stable(&found, difference)?? {
             return Ok(Compared::Miscompare { offset_bytes });
         }
-        write_sides(&slices, at, &write, flags).await.map_err(in_doubt)?;
+        write_sides(&slices, at, &write, flags).await.map_err(untold)?;
         Ok(Compared::Equal)
     })
 }
@@ -179,10 +179,11 @@ pub(super) fn compare_on_one(
     write: Data,
     flags: WriteFlags,
 ) -> IoFuture<Compared> {
-    match slice.compare_and_write(at, compare, write, flags).into_ready() {
-        Ok(result) => IoFuture::ready(result.map_err(in_doubt)),
-        Err(compared) => IoFuture::boxed(async move { compared.await.map_err(in_doubt) }),
+    let compared = slice.compare_and_write(at, compare, write, flags);
+    if !mutants::is(Mutant::RepeatInDoubt) {
+        return compared;
     }
+    IoFuture::boxed(async move { compared.await.map_err(as_not_sent) })
 }
 
 pub(super) fn or_write(
@@ -284,17 +285,29 @@ async fn until_it_lasts(
     }
 }
 
-/// What is told where the same request would not find what it found. The target makes HARDWARE ERROR of it, which
-/// hosts give to whoever has asked, and repeat neither on this path nor on another one. NOT READY they repeat, and
-/// BUSY, and Linux repeats a MEDIUM ERROR too where it is a write that failed; no block is bad here either.
-const IN_DOUBT: BlockError = BlockError::Os { errno: libc::EIO };
+/// What is told where an operation may be, or is, done on one side only: the same request would find neither what it
+/// found nor what it was to write. The target makes HARDWARE ERROR of it, which hosts give to whoever has asked, and
+/// repeat neither on this path nor on another one. ABORTED COMMAND they repeat, NOT READY and BUSY too, and Linux
+/// repeats a MEDIUM ERROR where it is a write that failed; no block is bad here either.
+const HALF_DONE: BlockError = BlockError::Os { errno: libc::EIO };
 
-/// What is told of a compare-and-write that failed: the slice that cannot be reached may have done it. Of other changes
-/// that were begun on no other side it is told that it cannot be reached: to repeat these does no harm, and hosts wait
-/// for pages that are away.
-fn in_doubt(error: BlockError) -> BlockError {
+/// What is told of a compare-and-write over a border whose first side failed. If that side may have been done, the other
+/// one was not: who looks at the medium sees half of it, and would take that for the work of somebody else. What was never
+/// sent is begun on no side, and hosts ask for pages that are away again.
+///
+/// Within one slice all is done or nothing, so [`BlockError::InDoubt`] says it: who looks at the medium sees which.
+fn untold(error: BlockError) -> BlockError {
     match error {
-        BlockError::Unreachable if !mutants::is(Mutant::RepeatInDoubt) => IN_DOUBT,
+        BlockError::InDoubt if mutants::is(Mutant::RepeatInDoubt) => as_not_sent(error),
+        BlockError::InDoubt => HALF_DONE,
+        other => other,
+    }
+}
+
+/// A planted mistake.
+fn as_not_sent(error: BlockError) -> BlockError {
+    match error {
+        BlockError::InDoubt => BlockError::Unreachable,
         other => other,
     }
 }
@@ -303,5 +316,5 @@ fn in_doubt(error: BlockError) -> BlockError {
 /// happened, nothing that says that it was not begun, or that it will work later.
 fn half_done(error: BlockError, at: u64) -> BlockError {
     tracing::error!(%error, at, "an atomic command over two slices was done on one of them only");
-    if mutants::is(Mutant::RepeatHalfDone) { error } else { IN_DOUBT }
+    if mutants::is(Mutant::RepeatHalfDone) { error } else { HALF_DONE }
 }

@@ -27,8 +27,8 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 const VOLATILE: WriteFlags = WriteFlags::VOLATILE;
 const ATOMIC: WriteFlags = WriteFlags { durable: false, atomic: true };
 
-/// What a host must not repeat before it has looked.
-const IN_DOUBT: BlockError = BlockError::Os { errno: libc::EIO };
+/// What a host must not repeat.
+const HALF_DONE: BlockError = BlockError::Os { errno: libc::EIO };
 
 /// Turns of the core in which whatever does not wait for a disk or a lock ends.
 const TURNS: usize = 16;

@@ -43,10 +43,10 @@ fn of_kind(kind: Kind, name: &str) -> String {
         Kind::VolumeNotServed => {
             "see 'drystone volume list', 'drystone volume transits' and 'drystone status'".to_owned()
         }
-        Kind::VolumeMoveSettled => "'drystone volume list' says where it is".to_owned(),
-        Kind::SnapshotsNotWhole => {
-            "see 'drystone snapshot list', and take them again when all members are there".to_owned()
-        }
+        Kind::VolumeMoveSettled
+        | Kind::SnapshotsNotWhole
+        | Kind::SliceUnreachable
+        | Kind::SliceLeftOver => of_several(kind).to_owned(),
         Kind::VolumeMoveGivenUp => {
             format!("nothing, if it was cancelled; else mend that and begin again: 'drystone volume move {name}'")
         }
@@ -89,10 +89,25 @@ fn of_kind(kind: Kind, name: &str) -> String {
     }
 }
 
+/// About volumes that several members have to do with.
+const fn of_several(kind: Kind) -> &'static str {
+    match kind {
+        Kind::VolumeMoveSettled => "'drystone volume list' says where it is",
+        Kind::SnapshotsNotWhole => {
+            "see 'drystone snapshot list', and take them again when all members are there"
+        }
+        Kind::SliceUnreachable => {
+            "start that member, or see whether this one reaches it: 'drystone member list'; 'drystone volume show' says \
+             where the rest lies"
+        }
+        _ => "see 'drystone volume slices'",
+    }
+}
+
 fn of_group(kind: Kind) -> &'static str {
     match kind {
         Kind::MemberAway => {
-            "look at that server, and whether the others reach it at its four ports; 'drystone member remove NAME' if it is \
+            "look at that server, and whether the others reach it at its five ports; 'drystone member remove NAME' if it is \
              gone for good"
         }
         Kind::MemberRemoved => {

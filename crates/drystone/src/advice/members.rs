@@ -14,7 +14,7 @@ pub(super) const FILES_LOST: &str = "\
 
 /// What to look at when the store of a group does not answer.
 pub(super) const STORE_SILENT: &str = "\
-    see that more than half of the members that run it are up and reach each other at their four ports ('drystone \
+    see that more than half of the members that run it are up and reach each other at their five ports ('drystone \
     group show' names them); hosts are served meanwhile, and it is tried again by itself";
 
 /// What brings etcd.

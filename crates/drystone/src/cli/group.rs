@@ -195,7 +195,7 @@ pub(crate) struct PlaceArgs {
     pub(crate) member: Option<String>,
 
     /// Where the other members reach this one: an IP address of this machine. The port, 3262 where none is
-    /// written, is the first of four in a row.
+    /// written, is the first of five in a row.
     ///
     /// The first is the door at which servers ask to join; the next one is for clients of the store, the third for
     /// its etcds among each other, and the last for what members ask of each other. Open all four between the members,
@@ -270,7 +270,7 @@ fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     }
     if !(1..=PORT_MAX).contains(&listen.port()) {
         return Err(format!(
-            "a member takes four ports in a row, and {} is not the first of such: write one of 1 to {PORT_MAX}",
+            "a member takes five ports in a row, and {} is not the first of such: write one of 1 to {PORT_MAX}",
             listen.port()
         ));
     }
@@ -288,7 +288,7 @@ mod tests {
             ("192.0.2.10:4000", "192.0.2.10:4000"),
             ("2001:db8::10", "[2001:db8::10]:3262"),
             ("[2001:db8::10]", "[2001:db8::10]:3262"),
-            ("[2001:db8::10]:65532", "[2001:db8::10]:65532"),
+            ("[2001:db8::10]:65531", "[2001:db8::10]:65531"),
             ("127.0.0.1:1", "127.0.0.1:1"),
         ];
         for (text, address) in cases {
@@ -325,16 +325,16 @@ mod tests {
     }
 
     #[test]
-    fn a_member_listens_where_others_can_come_with_three_ports_behind_it() {
+    fn a_member_listens_where_others_can_come_with_four_ports_behind_it() {
         let everywhere = "other members cannot come to ";
         for text in ["0.0.0.0", "255.255.255.255", "[::]:3262", "224.0.0.1", "[ff02::1]", "fe80::1"]
         {
             let said = parse_listen(text).unwrap_err();
             assert!(said.starts_with(everywhere), "{text}: {said}");
         }
-        for text in ["192.0.2.10:0", "192.0.2.10:65533", "192.0.2.10:65535"] {
+        for text in ["192.0.2.10:0", "192.0.2.10:65532", "192.0.2.10:65535"] {
             let said = parse_listen(text).unwrap_err();
-            assert!(said.ends_with("write one of 1 to 65532"), "{text}: {said}");
+            assert!(said.ends_with("write one of 1 to 65531"), "{text}: {said}");
         }
     }
 }

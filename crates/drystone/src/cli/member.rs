@@ -151,7 +151,9 @@ pub(crate) enum MemberCommand {
     /// started again. The last member cannot be removed: 'drystone group delete' ends the group. What it knows of the
     /// keys of the group it knows on: where it does not come back, erase group/ in its data directory, and nothing else
     /// there. One that is there and has a part in moving a volume is not removed before that is done; with
-    /// --despite-moves it is, and you may have to settle what its moves have left ('drystone volume settle').
+    /// --despite-moves it is, and you may have to settle what its moves have left ('drystone volume settle'). One that is the
+    /// home of a volume that lies on several members, or has a part of one, is not removed either, as what is there of it is
+    /// lost: delete those volumes first, or write --despite-spreads.
     #[command(
         after_long_help = "Examples:\n  drystone member remove right\n  drystone member remove right --yes"
     )]
@@ -163,6 +165,10 @@ pub(crate) enum MemberCommand {
         /// Also if it has a part in moving volumes.
         #[arg(long)]
         despite_moves: bool,
+
+        /// Also if volumes that lie on several members lie on it, too: what they have there is lost.
+        #[arg(long)]
+        despite_spreads: bool,
 
         /// Whether to ask.
         #[command(flatten)]

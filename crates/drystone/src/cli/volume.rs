@@ -31,7 +31,32 @@ Examples:
   drystone volume create vm2 100G --pool fast
           In a group: on the member of this pool that has most room
   drystone volume create vm3 100G --on right
-          On this member";
+          On this member
+  drystone volume create big 20T --spread 3
+          In a group: on three members at most; hosts reach all of it at its home, the one with most room";
+
+/// Examples at the foot of `drystone volume slices --help`.
+const SLICES_EXAMPLES: &str = "\
+Examples:
+  drystone volume slices
+  drystone volume slices --json | jq '.[] | select(.state == \"left-over\")'";
+
+/// Examples at the foot of `drystone volume discard-slice --help`.
+const DISCARD_SLICE_EXAMPLES: &str = "\
+Examples:
+  drystone volume discard-slice 6745c1f0
+  drystone volume discard-slice 6745c1f0 --yes";
+
+/// Examples at the foot of `drystone volume rebuild --help`.
+const REBUILD_EXAMPLES: &str = "\
+Examples:
+  drystone volume slices
+          WHY says which home has lost what it had stored of its volume
+  drystone volume rebuild 6745c1f0
+  drystone volume online vm1
+          When you have looked at it
+  drystone volume rebuild 6745c1f0 --despite-later
+          The home has the newest disks that there are, although others have seen later ones";
 
 /// Examples at the foot of `drystone volume settle --help`.
 const SETTLE_EXAMPLES: &str = "\
@@ -222,6 +247,52 @@ pub(crate) enum VolumeCommand {
     #[command(after_long_help = SETTLE_EXAMPLES)]
     Settle(SettleArgs),
 
+    /// List the parts of volumes that lie on several members.
+    ///
+    /// Each member says what it has of volumes whose home is another one, and homes say for which parts they wait as they
+    /// delete volumes ('awaited'). One that is 'left-over' is of a home that was removed or does not say that it has the
+    /// volume: it stays until 'volume discard-slice' deletes it. Where the parts of one volume lie is in 'volume show'.
+    #[command(after_long_help = SLICES_EXAMPLES)]
+    Slices,
+
+    /// Delete a part of a volume that is left over, or have the home of a deleted volume wait for one no more.
+    ///
+    /// A part that is 'left-over' ('volume slices') is deleted for good: nothing of its volume can be read there any more.
+    /// One that is 'awaited' of a member that was removed from the group is not waited for any more; what that server has
+    /// of it stays on its disks. Of one that is 'damaged', what is stored of it goes, and what the disks have of it stays.
+    #[command(after_long_help = DISCARD_SLICE_EXAMPLES)]
+    DiscardSlice {
+        /// Its number in 'volume slices', or the first digits of it.
+        #[arg(value_name = "DIGITS")]
+        digits: String,
+
+        /// Whether to ask.
+        #[command(flatten)]
+        confirm: Confirm,
+    },
+
+    /// Make a volume that lies on several members anew of its parts, where its home has lost what it had stored of it.
+    ///
+    /// Its home, which is asked, has the disks that it had, and has given up its settings or cannot read this one of them;
+    /// all other members that have parts of the volume run, and tell it what they have stored. The volume has its name and
+    /// its data then, and is offline: look at it before hosts write. Its access list was lost with the settings.
+    ///
+    /// A home whose disks are from an image is an older one to the other members, and serves nothing. Put the newer disks back.
+    /// Where those it has are the newest that there are, --despite-later has it go on with them: what hosts have written since
+    /// then to its own pages is not there, and to those of other members it is, so the volume is to be checked as after a crash
+    /// that lost writes. That holds also where the home was started from an image by mistake and has its own disks again: only
+    /// where no host wrote meanwhile nothing is lost. All members that have seen a later home run.
+    #[command(after_long_help = REBUILD_EXAMPLES)]
+    Rebuild {
+        /// The number in 'volume slices' of a part that another member has, or the first digits of it.
+        #[arg(value_name = "DIGITS")]
+        digits: String,
+
+        /// Go on with what the home has although other members have seen a later one.
+        #[arg(long)]
+        despite_later: bool,
+    },
+
     /// Take a volume out of the recycle bin; it is offline.
     #[command(
         after_long_help = "Examples:\n  drystone volume undelete vm1 && drystone volume online vm1"
@@ -233,6 +304,8 @@ pub(crate) enum VolumeCommand {
     },
 
     /// Give up a volume in the recycle bin, with its snapshots, for good.
+    ///
+    /// One that lies on several members has no recycle bin: it is given up so when it is offline.
     #[command(
         after_long_help = "Examples:\n  drystone volume purge vm1\n  drystone volume purge vm1 --yes --no-wait"
     )]
@@ -290,6 +363,14 @@ pub(crate) struct CreateArgs {
     /// In a group: the pool whose member with most room gets it [default: that of the member that is asked].
     #[arg(long, value_name = "POOL")]
     pub(crate) pool: Option<String>,
+
+    /// In a group: on how many members of the pool it lies at most, 1 to 16 [default: 1].
+    ///
+    /// Its pages of 16 MiB are dealt to them by the room that each has. Hosts reach all of it at one of them, its home;
+    /// while a member is away, its pages answer an error. Such a volume is thin and durable, of 1 GiB at least, and has no
+    /// snapshots, clones, moves and recycle bin yet.
+    #[arg(long, value_name = "MEMBERS", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub(crate) spread: Option<u8>,
 }
 
 /// What becomes of a volume that no group decides about.

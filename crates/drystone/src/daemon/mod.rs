@@ -9,6 +9,7 @@ use crate::cli::member::{MemberCommand, StartArgs};
 use crate::os::signals::StopSignals;
 use crate::{Failure, logging, manage, up};
 use anyhow::anyhow;
+use api::client::Despite;
 use config::{Config, Unusable};
 use member::Unlisted;
 use member::data::DataError;
@@ -31,8 +32,9 @@ pub(crate) fn run(
             manage::moving::vacate(&name, pool.as_deref(), &confirm, &asked)
         }
         MemberCommand::Move { name, pool, asked } => manage::members::move_to(&name, &pool, &asked),
-        MemberCommand::Remove { name, despite_moves, confirm, asked } => {
-            manage::members::remove((&name, despite_moves), &confirm, &asked)
+        MemberCommand::Remove { name, despite_moves, despite_spreads, confirm, asked } => {
+            let despite = Despite { moves: despite_moves, spreads: despite_spreads };
+            manage::members::remove((&name, despite), &confirm, &asked)
         }
     }
 }

@@ -3,6 +3,7 @@
 mod disks;
 mod moves;
 mod network;
+mod slices;
 mod system;
 
 use crate::advice::Advised;
@@ -64,8 +65,8 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     };
     let refused = refused.iter().map(refused_by_data).collect();
     let system = system::look(is_in_group);
-    let moves = moves::look(&args.socket);
-    let looks = [system, network::look(&portals), disks::look(), moves, refused];
+    let (moves, slices) = (moves::look(&args.socket), slices::look(&args.socket));
+    let looks = [system, network::look(&portals), disks::look(), moves, slices, refused];
     let findings: Vec<Finding> = looks.into_iter().flatten().collect();
     match args.json {
         true => print::json(&findings)?,

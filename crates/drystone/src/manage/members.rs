@@ -9,6 +9,7 @@ use crate::print::table::Column::{Number, Text};
 use crate::print::table::table;
 use crate::print::units;
 use anyhow::{Context, bail};
+use api::client::Despite;
 use api::types::{JoinGroup, Member, MemberState};
 use std::io::{self, Read};
 use zeroize::Zeroizing;
@@ -118,23 +119,23 @@ pub(crate) fn move_to(name: &str, pool: &str, asked: &MemberArgs) -> Result<(), 
 
 /// Removes a member from the group.
 pub(crate) fn remove(
-    (name, despite_moves): (&str, bool),
+    (name, despite): (&str, Despite),
     confirmed: &Confirm,
     asked: &MemberArgs,
 ) -> Result<(), Failure> {
     let desk = Desk::new(asked)?;
-    Ok(carry_out_remove(&desk, (name, despite_moves), confirmed)?)
+    Ok(carry_out_remove(&desk, (name, despite), confirmed)?)
 }
 
 fn carry_out_remove(
     desk: &Desk,
-    (name, despite_moves): (&str, bool),
+    (name, despite): (&str, Despite),
     confirmed: &Confirm,
 ) -> anyhow::Result<()> {
     let member = desk.ask(|asked| asked.member(name))?;
     confirm(confirmed, &question(&member))?;
     // As the group writes it: letters may be written in another case.
-    desk.ask(|asked| asked.remove_member(&member.name, despite_moves))?;
+    desk.ask(|asked| asked.remove_member(&member.name, despite))?;
     desk.done(&removed(&member))
 }
 

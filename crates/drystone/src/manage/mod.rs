@@ -22,6 +22,7 @@ pub(crate) mod run;
 pub(crate) mod san;
 pub(crate) mod schedule;
 mod server;
+mod slices;
 pub(crate) mod snapshot;
 pub(crate) mod status;
 pub(crate) mod top;

@@ -9,13 +9,14 @@ use super::array::{about, cache_line, health};
 use crate::Failure;
 use crate::advice::access::{for_everybody, for_nobody};
 use crate::advice::purge;
+use crate::advice::slices::{Left, unreachable};
 use crate::advice::transits::Undecided;
 use crate::cli::manage::MemberArgs;
 use crate::print::units;
 use anyhow::bail;
 use api::types::{
     Array, CacheMemory, ChapUsers, Destination, Disk, DiskFigures, DiskState, Group, Hosts, Job,
-    LevelSpace, RunOutcome, Schedule, Transit, Volume, VolumeState,
+    LevelSpace, RunOutcome, Schedule, Slice, Transit, Volume, VolumeState,
 };
 use serde::Serialize;
 use std::fmt::Write;
@@ -66,6 +67,7 @@ fn show(desk: &Desk) -> anyhow::Result<()> {
     let destinations = desk.client.destinations().unwrap_or_default();
     let users = desk.client.chap_users();
     let transits = desk.client.transits().unwrap_or_default();
+    let slices = desk.client.slices().unwrap_or_default();
     let logs = desk.ask(|member| member.interface())?.logs_not_written;
     let silent = if info.stalls.is_empty() { Vec::new() } else { silent(desk)? };
     let waiting = schedules.iter().filter_map(waits).collect();
@@ -73,7 +75,8 @@ fn show(desk: &Desk) -> anyhow::Result<()> {
     let logs = logs.iter().map(not_written).collect();
     let transits = transits.iter().filter_map(undecided).collect();
     let users = silent_users(users.ok());
-    let beside: Vec<String> = [transits, of_group, logs, users, waiting].concat();
+    let slices = slices.iter().filter_map(left).collect();
+    let beside: Vec<String> = [transits, slices, of_group, logs, users, waiting].concat();
     let settings = (&schedules[..], &destinations[..]);
     let status = Status::of(&info, &disks, &volumes, settings, (&silent, beside), jobs);
     let status = Status { group, ..status };
@@ -104,6 +107,7 @@ impl Status {
             .chain(hosts::naming_nothing(volumes))
             .chain(hosts::protected(volumes))
             .chain(registrations::low(volumes))
+            .chain(volumes.iter().flat_map(unreachable))
             .chain(beside)
             .chain(destinations.iter().filter_map(not_told));
         let beside = schedules.iter().filter_map(failed).chain(beside);
@@ -277,6 +281,12 @@ fn open_to_all(volumes: &[Volume]) -> Option<String> {
 /// A volume that stays with nobody until an operator settles its move.
 fn undecided(transit: &Transit) -> Option<String> {
     let Undecided { found, advice } = Undecided::of(transit)?;
+    Some(format!("{found}; {advice}"))
+}
+
+/// A part of a volume that only an operator ends.
+fn left(slice: &Slice) -> Option<String> {
+    let Left { found, advice } = Left::of(slice)?;
     Some(format!("{found}; {advice}"))
 }
 

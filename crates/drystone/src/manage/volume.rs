@@ -1,7 +1,7 @@
 //! `drystone volume`.
 
 use super::moving::{self, Where};
-use super::{Desk, access, confirm::confirm, reservations, transits};
+use super::{Desk, access, confirm::confirm, reservations, slices, transits};
 use crate::Failure;
 use crate::advice::access::{for_nobody, write_protected};
 use crate::cli::manage::{Confirm, Follow};
@@ -66,28 +66,20 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
             }
             serve(desk, &name, false)
         }
-        VolumeCommand::Delete { name, confirm: asked } => {
-            match state_of(desk, &name)? {
-                VolumeState::Deleted => bail!(
-                    "'{name}' is in the recycle bin already: 'drystone volume purge {name}' gives it up for good"
-                ),
-                VolumeState::Online | VolumeState::Degraded => bail!(
-                    "'{name}' is online: take it offline first ('drystone volume offline {name}')"
-                ),
-                VolumeState::Offline | VolumeState::Lost => {}
-            }
-            confirm(&asked, &format!("Put volume '{name}' into the recycle bin?"))?;
-            desk.ask(|member| member.delete_volume(&name))?;
-            desk.done(&format!(
-                "'{name}' is in the recycle bin: 'drystone volume undelete {name}' brings it back, until the space is needed"
-            ))
-        }
+        VolumeCommand::Delete { name, confirm: asked } => delete(desk, &name, &asked),
         VolumeCommand::Move { name, to, pool, follow } => {
             let to = Where { member: to.as_deref(), pool: pool.as_deref() };
             moving::volume(desk, &name, to, &follow)
         }
         VolumeCommand::Transits => transits::list(desk),
         VolumeCommand::Settle(args) => transits::settle(desk, &args),
+        VolumeCommand::Slices => slices::list(desk),
+        VolumeCommand::DiscardSlice { digits, confirm: asked } => {
+            slices::discard(desk, &digits, &asked)
+        }
+        VolumeCommand::Rebuild { digits, despite_later } => {
+            slices::rebuild(desk, &digits, despite_later)
+        }
         VolumeCommand::Undelete { name } => show(desk, |member| member.undelete_volume(&name)),
         VolumeCommand::Purge { name, confirm: asked, follow } => {
             purge(desk, &name, &asked, &follow)
@@ -95,14 +87,49 @@ fn carry_out(desk: &Desk, command: VolumeCommand) -> anyhow::Result<()> {
     }
 }
 
-/// Gives up what is in the recycle bin, and waits until its space is back.
-fn purge(desk: &Desk, name: &str, asked: &Confirm, follow: &Follow) -> anyhow::Result<()> {
-    if state_of(desk, name)? != VolumeState::Deleted {
+/// Puts a volume into the recycle bin.
+fn delete(desk: &Desk, name: &str, asked: &Confirm) -> anyhow::Result<()> {
+    let there = desk.ask(|member| member.volume(name))?;
+    if there.spread.is_some() {
         bail!(
-            "'{name}' is not in the recycle bin: delete it first ('drystone volume delete {name}')"
+            "'{name}' lies on several members and has no recycle bin: 'drystone volume purge {name}' gives it up for \
+             good, once it is offline"
         );
     }
-    confirm(asked, &format!("Give up '{name}' and its snapshots for good?"))?;
+    match there.state {
+        VolumeState::Deleted => bail!(
+            "'{name}' is in the recycle bin already: 'drystone volume purge {name}' gives it up for good"
+        ),
+        VolumeState::Online | VolumeState::Degraded => {
+            bail!("'{name}' is online: take it offline first ('drystone volume offline {name}')")
+        }
+        VolumeState::Offline | VolumeState::Lost => {}
+    }
+    confirm(asked, &format!("Put volume '{name}' into the recycle bin?"))?;
+    desk.ask(|member| member.delete_volume(name))?;
+    desk.done(&format!(
+        "'{name}' is in the recycle bin: 'drystone volume undelete {name}' brings it back, until the space is needed"
+    ))
+}
+
+/// Gives up what is in the recycle bin, and waits until its space is back.
+fn purge(desk: &Desk, name: &str, asked: &Confirm, follow: &Follow) -> anyhow::Result<()> {
+    let there = desk.ask(|member| member.volume(name))?;
+    match (&there.spread, there.state) {
+        (None, VolumeState::Deleted) => {
+            confirm(asked, &format!("Give up '{name}' and its snapshots for good?"))?;
+        }
+        (None, _) => bail!(
+            "'{name}' is not in the recycle bin: delete it first ('drystone volume delete {name}')"
+        ),
+        (Some(_), VolumeState::Online | VolumeState::Degraded) => {
+            bail!("'{name}' is online: take it offline first ('drystone volume offline {name}')")
+        }
+        (Some(spread), _) => {
+            let members = units::count(spread.slices.len(), "member");
+            confirm(asked, &format!("Give up '{name}' on {members} for good?"))?;
+        }
+    }
     desk.ask(|member| member.purge_volume(name))?;
     if !follow.no_wait {
         desk.where_it_was_done().wait_after(&format!("'{name}' is gone"), &[JobKind::Delete])?;
@@ -138,6 +165,9 @@ fn show_sized(
         let rounded = asked_bytes.map_or_else(String::new, |asked| rounded(asked, volume));
         let mut shown = serde_json::to_value(volume)?;
         with_hits(&mut shown, volume);
+        if let Some(spread) = &volume.spread {
+            shown["spread"] = slices::lines(spread).into();
+        }
         if let Some(words) = shared_without_list(volume.hosts, volume.shared) {
             shown["shared"] = words.into();
         }
@@ -196,11 +226,6 @@ fn serve(desk: &Desk, name: &str, online: bool) -> anyhow::Result<()> {
     show(desk, |member| member.change_volume(name, &change))
 }
 
-/// How a volume does, to refuse what cannot be before there is a question about it.
-fn state_of(desk: &Desk, name: &str) -> anyhow::Result<VolumeState> {
-    Ok(desk.ask(|member| member.volume(name))?.state)
-}
-
 fn spec(args: CreateArgs) -> NewVolume {
     NewVolume {
         name: args.name,
@@ -215,6 +240,7 @@ fn spec(args: CreateArgs) -> NewVolume {
         read_ahead_bytes: args.read_ahead,
         cached: !args.no_cache,
         pool: args.pool,
+        spread: args.spread,
     }
 }
 

@@ -319,6 +319,7 @@ fn new_volume(name: &str, keys: &Keys) -> Result<NewConfiguredVolume, String> {
         read_ahead_bytes: keys.get("read-ahead").map(small).transpose()?,
         cached: keys.get("read-cache") != Some(&Value::Switch(false)),
         pool: None,
+        spread: None,
     };
     let online = keys.get("online") != Some(&Value::Switch(false));
     let access = keys.get("access").map(access_change).transpose()?;

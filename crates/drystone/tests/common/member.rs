@@ -1,6 +1,6 @@
 //! A running `drystone up`, and commands to it.
 
-use super::{drystone, finish};
+use super::{drystone, finish_within};
 use rustix::pipe::fcntl_setpipe_size;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -14,6 +14,9 @@ use tempfile::TempDir;
 
 /// How long a start or an end may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a command may take there: what is asked of a group waits for other members, step by step.
+const COMMAND_TIME: Duration = Duration::from_secs(180);
 
 /// A directory for a member, and how it is started.
 pub(crate) struct Home {
@@ -137,7 +140,8 @@ impl Home {
     /// Runs a command against the member.
     pub(crate) fn ask(&self, words: &[&str]) -> (i32, String, String) {
         let mut command = drystone(words);
-        let output = finish(command.env("DRYSTONE_SOCKET", self.socket()));
+        let ended = finish_within(command.env("DRYSTONE_SOCKET", self.socket()), COMMAND_TIME);
+        let output = ended.unwrap_or_else(|output| panic!("{words:?} does not end: {output:?}"));
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (
             output.status.code().expect("no signal ended it"),

@@ -72,8 +72,9 @@ impl Family {
     }
 }
 
-/// Within so long another member has the address: the lease of ten seconds, and a moment on a busy machine.
-pub(crate) const TAKEN_OVER: Duration = Duration::from_secs(20);
+/// Within so long another member has the address: the lease of ten seconds, which who leads the store after another one
+/// counts from the beginning, and what a busy machine needs beside.
+pub(crate) const TAKEN_OVER: Duration = Duration::from_secs(60);
 
 /// Where all members are managed.
 const MANAGEMENT: u16 = 8443;

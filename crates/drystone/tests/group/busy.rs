@@ -35,6 +35,9 @@ const DEPTH: usize = 8;
 const REST: Duration = Duration::from_millis(20);
 /// How often it is tried to log in, and looked who serves.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How often it is looked whether what is to end a session goes on. No move of a quiet machine takes so long: a look
+/// may come in the way of the moment that is waited for.
+const LOOK: Duration = Duration::from_secs(5);
 /// The initiator ports: the one that has reserved the volume and works, the one that watches, and others.
 pub(crate) const WORKER: u8 = 1;
 const WATCHER: u8 = 2;
@@ -127,6 +130,8 @@ pub(crate) struct Busy {
     /// Where members are reached: others with each start.
     portals: Mutex<Vec<SocketAddr>>,
     is_over: AtomicBool,
+    /// The working host does no more, for which there is a reason only when it is over.
+    has_stopped: AtomicBool,
     /// Sessions of the worker that were ended by the other side.
     ended: AtomicUsize,
     /// Writes that were acknowledged.
@@ -137,7 +142,8 @@ impl Busy {
     fn new(iqn: String, members: &[Member<'_>]) -> Self {
         let portals = Mutex::new(members.iter().map(Member::portal).collect());
         let (ended, written) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { iqn, portals, is_over: AtomicBool::new(false), ended, written }
+        let (is_over, has_stopped) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { iqn, portals, is_over, has_stopped, ended, written }
     }
 
     /// Does `what` beside a host that works and one that watches. To be called once.
@@ -171,23 +177,44 @@ impl Busy {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// Waits until it has lost one more than so many, and returns in that moment.
+    /// What is awaited of a host that has failed never comes.
     #[track_caller]
-    pub(crate) fn await_end_of_session(&self, before: usize) {
-        let end = Instant::now() + PATIENCE;
+    fn check_host(&self) {
+        let has_stopped = self.has_stopped.load(Ordering::Relaxed);
+        assert!(!has_stopped, "the working host has failed, and says how above");
+    }
+
+    /// Waits until it has lost one more than so many, and returns in that moment; false where what is to end a session
+    /// `goes_on` no more, and none was lost.
+    #[track_caller]
+    pub(crate) fn await_end_of_session(&self, before: usize, goes_on: impl Fn() -> bool) -> bool {
+        let limit = 2 * PATIENCE;
+        let (end, mut look) = (Instant::now() + limit, Instant::now() + LOOK);
         while self.ended() <= before {
-            assert!(Instant::now() < end, "hosts were not asked to leave in {PATIENCE:?}");
+            self.check_host();
+            let now = Instant::now();
+            assert!(now < end, "hosts were not asked to leave in {limit:?}");
+            if now >= look {
+                if !goes_on() {
+                    return self.ended() > before;
+                }
+                look = Instant::now() + LOOK;
+            }
             thread::sleep(Duration::from_millis(1));
         }
+        true
     }
 
     /// Waits until the host has written something more. With each session it has seen before that all is there.
     #[track_caller]
     pub(crate) fn await_work(&self) {
         let before = self.written.load(Ordering::Relaxed);
-        wait_for("the host works", PATIENCE, || match self.written.load(Ordering::Relaxed) {
-            written if written > before => Ok(()),
-            written => Err(format!("{written} writes, {} sessions lost", self.ended())),
+        wait_for("the host works", PATIENCE, || {
+            self.check_host();
+            match self.written.load(Ordering::Relaxed) {
+                written if written > before => Ok(()),
+                written => Err(format!("{written} writes, {} sessions lost", self.ended())),
+            }
         });
     }
 
@@ -232,6 +259,7 @@ impl Busy {
 
     /// Works until it is over. With each session it looks first whether all is there.
     fn work(&self, ledger: &mut Ledger) {
+        let _stopped = Over(&self.has_stopped);
         while !self.is_over() {
             let Some(mut host) = self.log_in(WORKER) else {
                 thread::sleep(PAUSE);
@@ -251,11 +279,15 @@ impl Busy {
         }
     }
 
+    /// Writes to another quarter of it with each session: so what comes anew while a move copies is less than what that
+    /// asks hosts to leave for, however slow the machine is.
     fn write(&self, host: &mut Host, ledger: &mut Ledger) -> io::Result<()> {
+        let part = ledger.blocks() / 4;
+        let start = fastrand::usize(..4) * part;
         while !self.is_over() {
             let range = |_| {
-                let first = fastrand::usize(..ledger.blocks());
-                first..(first + WRITE_BLOCKS).min(ledger.blocks())
+                let first = start + fastrand::usize(..part);
+                first..(first + WRITE_BLOCKS).min(start + part)
             };
             let ranges: Vec<Range<usize>> = (0..DEPTH).map(range).collect();
             let written = write_all(host, ledger, &ranges)?;

@@ -32,6 +32,50 @@ const MOMENTS: [Moment; 5] = [
     Moment::Frozen(Duration::from_millis(800)),
 ];
 
+/// How often a move is begun anew that was given up: a machine that is busy with other things is slow to answer.
+const TRIES: usize = 5;
+
+/// Has the volume move from one member to another, as the third one is asked, and returns at this moment.
+#[track_caller]
+fn move_until(
+    (members, busy): (&[Member<'_>], &Busy),
+    (from, to, third): (usize, usize, usize),
+    moment: Moment,
+) {
+    let ended = busy.ended();
+    let line = ["volume", "move", VOLUME, "--to", NAMES[to], "--no-wait"];
+    for _ in 0..TRIES {
+        wait_for("it begins to move", PATIENCE, || {
+            // The one before may leave something that goes by and by.
+            match asked(&members[third], &line) {
+                // One whose answer was lost has begun all the same.
+                Err(_) if busy.ended() > ended => Ok(()),
+                begun => begun.map(drop),
+            }
+        });
+        let (is_it, since) = match moment {
+            Moment::Copying(since) => (true, since),
+            Moment::Frozen(since) => {
+                let goes_on = || moves_from(&members[third], NAMES[from]);
+                (busy.await_end_of_session(ended, goes_on), since)
+            }
+        };
+        if is_it {
+            thread::sleep(since);
+            return;
+        }
+    }
+    panic!("{TRIES} moves to {} were given up", NAMES[to]);
+}
+
+/// Whether a move from this member goes on, as far as it says.
+fn moves_from(asked_member: &Member<'_>, from: &str) -> bool {
+    // Who does not answer may be busy with it.
+    let Ok(list) = asked(asked_member, &["run", "list", "--on", from]) else { return true };
+    let mut runs = list.as_array().into_iter().flatten();
+    runs.any(|run| run["kind"] == "move" && run["state"] == "running")
+}
+
 /// Has the volume move, kills one side of it at this moment, and starts that one anew.
 fn cut_off<'a>(
     members: &mut Vec<Member<'a>>,
@@ -41,19 +85,7 @@ fn cut_off<'a>(
 ) {
     let from = busy.await_owner(members);
     let (to, third) = ((from + 1) % 3, (from + 2) % 3);
-    let ended = busy.ended();
-    wait_for("it begins to move", PATIENCE, || {
-        // The one before may leave something that goes by and by.
-        let line = ["volume", "move", VOLUME, "--to", NAMES[to], "--no-wait"];
-        asked(&members[third], &line)
-    });
-    match moment {
-        Moment::Copying(since) => thread::sleep(since),
-        Moment::Frozen(since) => {
-            busy.await_end_of_session(ended);
-            thread::sleep(since);
-        }
-    }
+    move_until((&members[..], busy), (from, to, third), moment);
     let killed = if side == Side::Source { from } else { to };
     members.remove(killed).crash();
     sites[killed].await_no_etcd();

@@ -42,7 +42,12 @@ fn three_servers_become_one_group_that_each_of_them_tells_of() {
         await_all(member);
     }
     await_store(&c, &["a", "b", "c"]);
-    assert!(sites.iter().all(|site| site.etcds().len() == 1), "each runs one etcd");
+    wait_for("each runs one etcd", PATIENCE, || {
+        match sites.each_ref().map(|it| it.etcds().len()) {
+            [1, 1, 1] => Ok(()),
+            numbers => Err(format!("{numbers:?}")),
+        }
+    });
     make(&b, "b", "vm-b");
     is_told_by_each([&a, &b, &c], &sites.each_ref().map(Site::listen));
     await_event(&a, "group_created");
@@ -55,8 +60,10 @@ fn three_servers_become_one_group_that_each_of_them_tells_of() {
             name if name == "san2" => Ok(()),
             name => Err(name),
         });
-        let (_, status, _) = member.home.ask(&["status"]);
-        assert!(status.contains("san2: 3 members, all are there; this one is"), "{status}");
+        wait_for("its status says so", PATIENCE, || match member.home.ask(&["status"]).1 {
+            status if status.contains("san2: 3 members, all are there; this one is") => Ok(()),
+            status => Err(status),
+        });
     }
     for member in [a, b, c] {
         member.stop();

@@ -3,8 +3,8 @@
 use crate::common::member::Member;
 use crate::host::Host;
 use crate::sites::{
-    PATIENCE, await_alone, await_event, await_states, await_store, await_volume, group_of, join,
-    make, run_slowly, sites, states,
+    PATIENCE, await_all, await_alone, await_event, await_states, await_store, await_volume,
+    group_of, join, make, remove, sites, states,
 };
 
 /// The number of a member, which no other one ever has.
@@ -28,7 +28,7 @@ fn members_leave_with_their_volumes_and_the_last_one_ends_the_group() {
     assert!(asked.contains("--yes"), "without the word nothing is removed: {asked}");
 
     // One that is there.
-    run_slowly(&a, &["member", "remove", "c", "--yes"]);
+    remove(&a, &["c"]);
     await_alone(&c);
     await_event(&c, "member_removed");
     sites[2].await_no_etcd();
@@ -39,7 +39,9 @@ fn members_leave_with_their_volumes_and_the_last_one_ends_the_group() {
     Host::log_in(c.portal(), &iqn, 1, &[0]).expect("hosts keep what they have there");
     // It may come again, as another one.
     join(&c, &sites[2], (&b, &sites[1]));
-    await_states(&c, &[("a", "present"), ("b", "present"), ("c", "present")], PATIENCE);
+    for member in [&a, &c] {
+        await_all(member);
+    }
     assert_eq!([number(&a, "b"), number(&a, "c")], [2, 4]);
     await_store(&a, &["a", "b", "c"]);
 
@@ -47,7 +49,7 @@ fn members_leave_with_their_volumes_and_the_last_one_ends_the_group() {
     b.crash();
     await_states(&a, &[("a", "present"), ("b", "away"), ("c", "present")], PATIENCE);
     // Whatever the case of its letters, as everywhere.
-    run_slowly(&c, &["member", "remove", "B", "--yes"]);
+    remove(&c, &["B"]);
     await_states(&a, &[("a", "present"), ("c", "present")], PATIENCE);
     let b = sites[1].start();
     await_alone(&b);
@@ -57,7 +59,7 @@ fn members_leave_with_their_volumes_and_the_last_one_ends_the_group() {
     // The other way round: the first member of all is removed by a later one.
     let refused = c.refused(&["group", "delete", "--yes"]);
     assert!(refused.contains("1 member beside this one"), "{refused}");
-    run_slowly(&c, &["member", "remove", "a", "--yes"]);
+    remove(&c, &["a"]);
     await_alone(&a);
     sites[0].await_no_etcd();
     await_states(&c, &[("c", "present")], PATIENCE);

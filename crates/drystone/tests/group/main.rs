@@ -29,6 +29,7 @@ mod sets;
 mod settings;
 mod settling;
 mod sites;
+mod spread;
 mod strangers;
 mod tickets;
 mod together;

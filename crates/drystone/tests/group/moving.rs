@@ -1,31 +1,17 @@
 //! Volumes that move from one member to another while hosts use them.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use crate::busy::{Bed, NAMES, VOLUME, await_snapshots, log_in_by_way_of, roomy_sites};
 use crate::common::member::Member;
-use crate::common::{drystone, finish_within};
 use crate::host::Host;
 use crate::sites::{
-    PATIENCE, Site, asked, await_alone, await_event, await_states, group_of, listed, make,
+    PATIENCE, Site, asked, await_alone, await_event, await_states, group_of, listed, make, remove,
     run_slowly, sites, wait_for,
 };
 
 /// A name of a host that no list has.
 const STRANGER: &str = "iqn.2026-11.com.example:stranger";
-
-/// Exit code, stdout and stderr of a command that may take long.
-#[track_caller]
-pub(crate) fn slowly(member: &Member<'_>, words: &[&str]) -> (i32, String, String) {
-    let mut command = drystone(words);
-    let ended = finish_within(command.env("DRYSTONE_SOCKET", member.home.socket()), PATIENCE);
-    let output = ended.unwrap_or_else(|output| panic!("{words:?} does not end: {output:?}"));
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let code = output.status.code().expect("no signal ended it");
-    (code, text(&output.stdout), text(&output.stderr))
-}
 
 /// Waits until this member says whose the volume is.
 #[track_caller]
@@ -50,7 +36,7 @@ fn a_host_works_on_while_its_volume_moves_and_finds_the_same_disk() {
             let line = ["volume", "move", VOLUME, "--to", NAMES[to]];
             // What was left of it there goes by and by.
             let third = &members[3 - from - to];
-            let said = wait_for("it moves", PATIENCE, || match slowly(third, &line) {
+            let said = wait_for("it moves", PATIENCE, || match third.home.ask(&line) {
                 (0, out, _) => Ok(out),
                 (_, _, said) => Err(said),
             });
@@ -64,7 +50,7 @@ fn a_host_works_on_while_its_volume_moves_and_finds_the_same_disk() {
             }
         }
         wait_for("it moves on", PATIENCE, || {
-            match slowly(&members[1], &["volume", "move", VOLUME]) {
+            match members[1].home.ask(&["volume", "move", VOLUME]) {
                 (0, ..) => Ok(()),
                 (_, _, said) => {
                     assert!(!said.contains("there is no volume"), "{said}");
@@ -220,7 +206,7 @@ fn a_member_is_vacated_and_leaves_without_a_volume() {
     let unasked = b.refused(&["member", "vacate", "a"]);
     assert!(unasked.contains("--yes"), "{unasked}");
 
-    let (code, out, said) = slowly(&b, &["member", "vacate", "a", "--yes", "--json"]);
+    let (code, out, said) = b.home.ask(&["member", "vacate", "a", "--yes", "--json"]);
     let all = vacated(&out);
     assert_eq!((code, all.len()), (1, 3), "{out}{said}");
     for (volume, to, problem) in all {
@@ -231,22 +217,22 @@ fn a_member_is_vacated_and_leaves_without_a_volume() {
     }
     await_whose(&c, "v2", "a");
     b.run(&["schedule", "delete", "nightly", "--yes"]);
-    let (code, out, said) = slowly(&b, &["member", "vacate", "a", "--yes", "--json"]);
+    let (code, out, said) = b.home.ask(&["member", "vacate", "a", "--yes", "--json"]);
     assert_eq!(code, 0, "{out}{said}");
     wait_for("nothing is left there", PATIENCE, || {
         let left = asked(&b, &["volume", "list", "--on", "a"])?;
         if left == Value::Array(Vec::new()) { Ok(()) } else { Err(left.to_string()) }
     });
-    let (code, out, said) = slowly(&c, &["member", "vacate", "a", "--yes"]);
+    let (code, out, said) = c.home.ask(&["member", "vacate", "a", "--yes"]);
     assert!(code == 0 && out.contains("no volumes"), "{out}{said}");
     let mistyped = c.refused(&["member", "vacate", "a", "--pool", "fsat", "--yes"]);
     assert!(mistyped.contains("the group has no pool 'fsat'"), "{mistyped}");
 
-    run_slowly(&b, &["member", "remove", "a", "--yes"]);
+    remove(&b, &["a"]);
     await_alone(&a);
     assert_eq!(a.json(&["volume", "list"]), Value::Array(Vec::new()));
     for iqn in &iqns {
-        wait_for("it is served by one of those that are left", Duration::from_secs(60), || {
+        wait_for("one of those that are left serves it", PATIENCE, || {
             match log_in_by_way_of(b.portal(), iqn, 1) {
                 Some(_) => Ok(()),
                 None => Err(iqn.clone()),

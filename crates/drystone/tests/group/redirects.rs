@@ -4,7 +4,7 @@ use crate::common::member::Member;
 use crate::common::run;
 use crate::host::Host;
 use crate::sites::{
-    PATIENCE, Site, await_alone, await_volume, create, join, make, run_slowly, sites, wait_for,
+    PATIENCE, Site, await_alone, await_volume, create, join, make, remove, sites, wait_for,
 };
 
 /// What a host hears that asks this member for a target.
@@ -70,7 +70,7 @@ fn a_host_follows(asked: &Member<'_>, owner: &Member<'_>, iqn: &str) {
 /// Who is in no group any more is told of nowhere.
 fn gone_is_gone(a: &Member<'_>, site_b: &Site, b: &Member<'_>) {
     let next = b.iqn("next");
-    run_slowly(a, &["member", "remove", "b", "--yes"]);
+    remove(a, &["b"]);
     await_alone(b);
     site_b.await_no_etcd();
     await_heard(a, &next, "target not found");

@@ -11,8 +11,8 @@ use crate::common::member::Member;
 use crate::host::Host;
 use crate::moving::await_whose;
 use crate::sites::{
-    PATIENCE, asked, await_event, await_shared, await_states, await_volume, create, join, make,
-    sites, wait_for,
+    PATIENCE, asked, await_event, await_refused, await_shared, await_states, await_volume, create,
+    join, make, sites, wait_for,
 };
 
 /// As many volumes as one member has a part in at once.
@@ -24,15 +24,6 @@ fn moves_at_last(member: &Member<'_>, line: &[&str]) {
     wait_for(&format!("{line:?}"), PATIENCE, || match member.home.ask(line) {
         (0, ..) => Ok(()),
         (_, _, said) => Err(said),
-    });
-}
-
-/// Waits until a move is refused with these words. Before enough is known of the other member it is refused with others.
-#[track_caller]
-fn await_refused(member: &Member<'_>, line: &[&str], words: &[&str]) {
-    wait_for(&format!("{line:?} is refused"), PATIENCE, || {
-        let said = member.refused(line);
-        if words.iter().all(|word| said.contains(word)) { Ok(()) } else { Err(said) }
     });
 }
 

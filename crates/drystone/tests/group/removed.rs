@@ -8,9 +8,7 @@ use crate::common::member::Member;
 use crate::host::Host;
 use crate::load::verify;
 use crate::settling::{hand_over_without_an_end, parts};
-use crate::sites::{
-    PATIENCE, Site, asked, await_alone, await_states, listed, run_slowly, wait_for,
-};
+use crate::sites::{PATIENCE, Site, asked, await_alone, await_states, listed, remove, wait_for};
 
 /// The source has gone for good while nobody had the volume: it is killed behind the freeze, and the store stands still
 /// so that it is not known whether it was asked in time to give the volume away.
@@ -28,7 +26,7 @@ fn lose_the_source<'a>(members: Vec<Member<'a>>, sites: &'a [Site; 3]) -> (Membe
         kill_process(etcd, Signal::CONT).expect("it is there");
     }
     await_states(&c, &[("a", "away"), ("b", "present"), ("c", "present")], PATIENCE);
-    run_slowly(&c, &["member", "remove", "a", "--yes"]);
+    remove(&c, &["a"]);
     (b, c)
 }
 

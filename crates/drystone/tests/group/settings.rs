@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-use std::thread;
-use std::time::Duration;
 
 use iscsi::chap::{Credentials, InitiatorChap};
 use serde_json::Value;
@@ -15,11 +13,8 @@ use crate::common::member::{Home, Member};
 use crate::host::Host;
 use crate::sites::{
     PATIENCE, asked, await_alone, await_event, await_shared, create, group_of, join, joining, make,
-    run_slowly, sites, ticket, wait_for, words,
+    remove, sites, ticket, wait_for, words,
 };
-
-/// Within this time members have heard of each other's lists.
-const HEARD: Duration = Duration::from_secs(8);
 
 const WEB: &str = "iqn.2026-11.com.example:web";
 const DB: &str = "iqn.2026-11.com.example:db";
@@ -92,11 +87,11 @@ fn what_is_set_on_any_member_holds_on_all_and_while_the_store_is_away() {
     // What is answered counts on the member that was asked.
     b.run(&["chap", "set", "al", "--secret-file", &private(&sites[1].home, OTHER)]);
     assert!(proves(&b, &iqn, OTHER) && !proves(&b, &iqn, SECRET));
-    // What members tell each other of their lists is some seconds old.
-    thread::sleep(HEARD);
+    // What members tell each other of their lists is some seconds old. Who tells hosts of a target has heard of its
+    // list.
+    discovery_at_any_tells_of_it(&a, &iqn);
     let used = a.refused(&["policy", "delete", "rack"]);
     assert!(used.contains("rack") && used.contains("'b'"), "it is on a list of b: {used}");
-    discovery_at_any_tells_of_it(&a, &iqn);
 
     let (code, _, said) = c.home.ask(&[
         "account",
@@ -133,7 +128,7 @@ fn what_is_set_on_any_member_holds_on_all_and_while_the_store_is_away() {
     becomes("and is heard of", || named(&c, &["policy", "list"], "name").contains("again"));
 
     // Who leaves keeps what was set, secrets too.
-    run_slowly(&a, &["member", "remove", "b", "--yes"]);
+    remove(&a, &["b"]);
     await_alone(&b);
     assert!(gets_in(&b, &iqn, WEB) && proves(&b, &iqn, OTHER));
     a.run(&["policy", "create", "later"]);
@@ -205,7 +200,7 @@ fn a_member_that_makes_its_settings_fit_shares_them_by_itself() {
     await_shared(&b);
     await_event(&b, "settings_shared");
     // And with --replace-settings at once.
-    run_slowly(&a, &["member", "remove", "b", "--yes"]);
+    remove(&a, &["b"]);
     await_alone(&b);
     b.run(&["chap", "set", "al", "--secret-file", &private(&site_b.home, OTHER)]);
     let mut line = joining(&site_b, &site_a, &ticket(&a));

@@ -10,7 +10,7 @@ use crate::busy::{Bed, VOLUME, roomy_sites};
 use crate::common::member::Member;
 use crate::host::Host;
 use crate::load::verify;
-use crate::sites::{PATIENCE, Site, asked, await_alone, wait_for};
+use crate::sites::{PATIENCE, Site, asked, await_alone, await_refused, wait_for};
 
 /// Who has a part in a move, and which way the volume goes there.
 pub(crate) fn parts(list: &Value) -> Vec<(Option<&str>, Option<&str>)> {
@@ -78,10 +78,9 @@ fn a_volume_that_no_group_decides_about_is_served_by_nobody_until_an_operator_ha
     hand_over_without_an_end(&members, &sites);
     // The group may decide about it yet.
     let settle = ["volume", "settle", VOLUME, "--keep", "--yes"];
-    let said = members[0].refused(&settle);
-    assert!(said.contains("say with --on MEMBER whose copy is meant"), "{said}");
-    let said = members[0].refused(&[&settle[..], &["--on", "a"]].concat());
-    assert!(said.contains("is under way"), "{said}");
+    await_refused(&members[0], &settle, &["say with --on MEMBER whose copy is meant"]);
+    let on_a = [&settle[..], &["--on", "a"]].concat();
+    await_refused(&members[0], &on_a, &["is under way"]);
 
     lose_the_store(members, &sites);
     let (a, b) = (sites[0].start(), sites[1].start());

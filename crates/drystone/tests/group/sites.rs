@@ -12,7 +12,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::common::member::{Home, Member};
-use crate::common::{drystone, finish_within};
 
 /// How long it may take on a busy machine until a group is as it should be: it goes there by steps of some seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
@@ -20,14 +19,14 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// How often that is looked at.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long etcd has to end when its member is gone.
-const LAST_WORDS: Duration = Duration::from_secs(15);
+/// How long etcd has to end when its member is gone: one that leads hands that over first, to one that may lag.
+const LAST_WORDS: Duration = Duration::from_secs(60);
 
 /// Where one member runs: its disks, its data, its addresses.
 pub(crate) struct Site {
     pub(crate) home: Home,
     pub(crate) name: &'static str,
-    /// Where the other members reach it; the three ports behind it are its own as well.
+    /// Where the other members reach it; the five ports from there on are its own as well.
     pub(crate) door: SocketAddr,
 }
 
@@ -155,15 +154,37 @@ pub(crate) fn asked(member: &Member<'_>, words: &[&str]) -> Result<Value, String
     serde_json::from_str(&out).map_err(|error| format!("{words:?}: {error}: {out}"))
 }
 
-/// A command that must succeed and may wait for etcd to go from one member to another.
+/// A command that must succeed, and may tell meanwhile what it waits for.
 #[track_caller]
 pub(crate) fn run_slowly(member: &Member<'_>, words: &[&str]) -> String {
-    let mut command = drystone(words);
-    let ended = finish_within(command.env("DRYSTONE_SOCKET", member.home.socket()), PATIENCE);
-    let output = ended.unwrap_or_else(|output| panic!("{words:?} does not end: {output:?}"));
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{words:?}: {}\n{}", text(&output.stderr), member.log());
-    text(&output.stdout)
+    let (code, out, said) = member.home.ask(words);
+    assert_eq!(code, 0, "{words:?}: {said}\n{}", member.log());
+    out
+}
+
+/// Waits until a command is refused with these words in one sentence. Before enough is known of other members it is
+/// refused with others.
+#[track_caller]
+pub(crate) fn await_refused(member: &Member<'_>, line: &[&str], words: &[&str]) {
+    wait_for(&format!("{line:?} is refused"), PATIENCE, || {
+        let (code, out, said) = member.home.ask(line);
+        assert_ne!(code, 0, "{line:?}: {out}");
+        let is_one = code == 1 && out.is_empty() && said.lines().count() == 1;
+        if is_one && words.iter().all(|word| said.contains(word)) { Ok(()) } else { Err(said) }
+    });
+}
+
+/// Removes a member, the first of these words, with what follows it there. On a busy machine others may not take its
+/// part of the store over in time, or the answer may be lost: then it is asked for again.
+#[track_caller]
+pub(crate) fn remove(member: &Member<'_>, words: &[&str]) {
+    let line = [&["member", "remove"][..], words, &["--yes"]].concat();
+    let gone = format!("no member '{}'", words[0]);
+    wait_for(&format!("{words:?} is removed"), PATIENCE, || match member.home.ask(&line) {
+        (0, ..) => Ok(()),
+        (_, _, said) if said.contains(&gone) => Ok(()),
+        (_, _, said) => Err(said),
+    });
 }
 
 fn word(value: &Value) -> String {
@@ -311,7 +332,7 @@ pub(crate) fn join(member: &Member<'_>, site: &Site, by: (&Member<'_>, &Site)) -
     joined
 }
 
-/// A group of three members, each of which runs a part of its store.
+/// A group of three members, each of which runs a part of its store and shares its settings, as all have heard.
 #[track_caller]
 pub(crate) fn group_of(sites: &[Site; 3]) -> [Member<'_>; 3] {
     let members = sites.each_ref().map(Site::start);
@@ -323,7 +344,21 @@ pub(crate) fn group_of(sites: &[Site; 3]) -> [Member<'_>; 3] {
         await_all(member);
     }
     await_store(&members[0], &["a", "b", "c"]);
+    for member in &members {
+        await_all_share(member);
+    }
     members
+}
+
+/// Waits until this member says of each that it shares the settings of the group: who does not neither gives nor takes
+/// a volume.
+#[track_caller]
+fn await_all_share(member: &Member<'_>) {
+    wait_for("all are known to share", PATIENCE, || {
+        let list = asked(member, &["member", "list"])?;
+        let all = list.as_array().ok_or("no list")?;
+        if all.iter().all(|one| one["shares"] == true) { Ok(()) } else { Err(list.to_string()) }
+    });
 }
 
 /// Waits until this member says that all three are there.

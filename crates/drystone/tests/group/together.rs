@@ -3,7 +3,6 @@
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -88,7 +87,7 @@ impl Together {
     /// Asks it to stop as a user does, and hands out what the members keep.
     fn stop(mut self) -> TempDir {
         kill_process(Pid::from_child(&self.child), Signal::INT).expect("it is ours");
-        wait_for("it stops", Duration::from_secs(60), || match self.child.try_wait() {
+        wait_for("it stops", PATIENCE, || match self.child.try_wait() {
             Ok(Some(status)) if status.success() => Ok(()),
             other => Err(format!("{other:?}: {}", self.text("err"))),
         });

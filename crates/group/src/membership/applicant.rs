@@ -6,14 +6,21 @@ use serde::{Deserialize, Serialize};
 
 use super::{MemberRecord, MembershipError};
 
-/// How many ports in a row a member has: its door for servers that join, for clients of its etcd, for other etcds, and
-/// for requests that other members carry to it.
-pub const PORTS: u16 = 4;
+/// How many ports in a row a member has: its door for servers that join, for clients of its etcd, for other etcds, for
+/// requests that other members carry to it, and for slices of volumes of others.
+pub const PORTS: u16 = 5;
+
+/// How far behind the first of them is the port at which a member is asked by others.
+pub const CARRIED_BEHIND: u16 = 3;
+
+/// How far behind the first of them is the port at which a member serves slices of volumes of others
+/// (docs/decisions/0052).
+pub const SLICES_BEHIND: u16 = 4;
 
 /// The last port that has the others behind it.
 pub const PORT_MAX: u16 = u16::MAX - PORTS + 1;
 
-/// How many ports in a row a member had before others carried requests to it: who joined then may have no more.
+/// How many ports in a row a member had at first: who joined then may have no more.
 const PORTS_BEFORE: u16 = 3;
 
 /// By how much clocks may differ: tokens and certificates are worth something for a time.

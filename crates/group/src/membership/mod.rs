@@ -46,7 +46,9 @@ use roll::{PREFIX, inventory_key, is_token_id, member_key, present_key, token_ke
 use rules::ShownToken;
 
 pub use address::{AddressHold, AddressHolder};
-pub use applicant::{Applicant, PORT_MAX, PORTS, check_name, check_place};
+pub use applicant::{
+    Applicant, CARRIED_BEHIND, PORT_MAX, PORTS, SLICES_BEHIND, check_name, check_place,
+};
 pub use connections::is_routine;
 pub use error::MembershipError;
 pub use guard::Guard;
@@ -59,7 +61,8 @@ pub use names::folded;
 pub use pace::pause_behind;
 pub use placement::{PlacementError, Wanted, place};
 pub use record::{
-    About, Inventory, JoinToken, ListedMove, ListedVolume, MemberRecord, NamesUsed, Pool, Shown,
+    About, Inventory, JoinToken, ListedMove, ListedSpread, ListedVolume, MemberRecord, NamesUsed,
+    Pool, Shown,
 };
 pub use roll::Roll;
 pub use sets::{SetRecord, Verdict};

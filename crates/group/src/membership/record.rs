@@ -131,6 +131,20 @@ pub struct Inventory {
     /// The volumes that move to it or away from it, until nothing is left to do for it.
     #[serde(default)]
     pub moves: Vec<ListedMove>,
+    /// The volumes that lie on several members and of which it has something, also of those that are made or deleted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spreads: Vec<ListedSpread>,
+}
+
+/// A volume that lies on several members, as one of them knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedSpread {
+    /// Its name, as far as the member knows it.
+    pub volume: String,
+    /// The home.
+    pub home: MemberId,
+    /// The members that have slices of it, as far as the member knows: its home knows all.
+    pub members: BTreeSet<MemberId>,
 }
 
 /// A part that a member has in moving a volume.

@@ -147,6 +147,9 @@ pub enum SettingsError {
         "what is stored of the spread volume has changed meanwhile, so that it is not changed now: look at it, and try again"
     )]
     SpreadChanged,
+    /// What is to be stored of a spread volume, or of a slice, cannot be.
+    #[error("what is to be stored of the spread volume cannot be, so that it is not stored: {0}")]
+    SpreadUnsound(String),
     /// They would take more than they may.
     #[error(
         "there is no room for more settings: they take {} of {}, and this takes {wanted_bytes} bytes more; delete access \

@@ -214,6 +214,8 @@ pub struct State {
     pub spreads: SpreadRecords,
     /// Slices that it has of volumes of other homes.
     pub slices: SliceRecords,
+    /// Keys of such volumes or slices that no version until now writes.
+    pub unknown_spreads: BTreeSet<String>,
     /// What each key takes with its value, in bytes.
     pub(super) sizes: BTreeMap<Vec<u8>, u64>,
     /// What cannot be read, beside volumes and what they are to become, by its key.
@@ -267,6 +269,7 @@ impl State {
             && self.sets.is_empty()
             && self.spreads.is_empty()
             && self.slices.is_empty()
+            && self.unknown_spreads.is_empty()
             && self.unreadable.is_empty()
     }
 

@@ -34,7 +34,8 @@ pub enum Answer {
 /// What is to be done next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HomeStep {
-    /// Store this, then say that it is [stored](Home::stored). If that fails, begin anew with what reads.
+    /// Store this, then say that it is [stored](Home::stored). If that fails, look at what is: it may be stored for all
+    /// that. Say that it is [read again](Home::reread), or forget this with what was never stored.
     Store(SpreadStanding),
     /// End the target of the volume, and what hosts have under way; then say that they are [out](Home::shut_out).
     ShutOut,
@@ -73,7 +74,7 @@ impl Home {
         Self { seats, stored: None, next: Some(next), done, is_served: false }
     }
 
-    /// As a start finds it, at the member [whose it is](super::SpreadRecord::is_of): what was half made goes, and what was
+    /// As a start of the member finds it, with no host in yet, at the member [whose it is](super::SpreadRecord::is_of): what was half made goes, and what was
     /// to be larger stays as it is. Who had asked for that has heard no answer.
     #[must_use]
     pub fn found(seats: u8, stored: SpreadStanding) -> Self {
@@ -81,6 +82,14 @@ impl Home {
         let mut home = Self { seats, stored: Some(stored), next: None, done, is_served: false };
         home.give_up();
         home
+    }
+
+    /// Something was not stored, or it is not known whether it is, and this is what reads. It is as a start finds it, but
+    /// for hosts that are in.
+    pub fn reread(&mut self, stored: SpreadStanding) {
+        let is_served = self.is_served && !mutants::is(Mutant::ForgetServed);
+        *self = Self { is_served, ..Self::found(self.seats, stored) };
+        self.check();
     }
 
     /// What is to be done next. It stays the same until something was said to have happened.

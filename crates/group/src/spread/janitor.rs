@@ -17,6 +17,8 @@ pub struct Question {
     pub group: GroupId,
     /// The home of the volume there: who is asked has to be this one still.
     pub home: MemberId,
+    /// The array that the home had: what lies on another one says nothing of this volume.
+    pub home_array: String,
     /// The volume.
     pub spread: SpreadId,
     /// The slice.
@@ -30,6 +32,7 @@ impl Question {
         Self {
             group: record.group.clone(),
             home: record.home,
+            home_array: record.home_array.clone(),
             spread: record.spread.clone(),
             slice: record.id.clone(),
         }
@@ -46,22 +49,25 @@ pub enum HomeSays {
     Gone,
     /// What it has stored cannot be read, or does not tell.
     Unread,
-    /// It is in another group, or is another member of it than it was.
+    /// It is in another group, is another member of it than it was, or has another array.
     OtherGroup,
 }
 
-/// What the home says that is asked, from what it has stored; `None` where that cannot be read. `has_own_slice` says that
-/// its array has the home's own slice of the volume: that goes before the record does, so a record that is missing
+/// What the home says that is asked, from what it has stored; `None` where that cannot be read. It says which array it has,
+/// and whether that has the home's own slice of the volume: that goes before the record does, so a record that is missing
 /// beside it was lost, as where settings were given up.
 #[must_use]
 pub fn home_says(
     question: &Question,
     who: Option<Who<'_>>,
     spreads: Option<&SpreadRecords>,
-    has_own_slice: bool,
+    (array, has_own_slice): (&str, bool),
 ) -> HomeSays {
     let is_home = who == Some((&question.group, question.home));
     if !is_home && !mutants::is(Mutant::GoneOfOthers) {
+        return HomeSays::OtherGroup;
+    }
+    if array != question.home_array && !mutants::is(Mutant::GoneOtherArray) {
         return HomeSays::OtherGroup;
     }
     let unread = match mutants::is(Mutant::GoneUnread) {
@@ -92,11 +98,13 @@ pub enum WhyLeft {
     HomeElsewhere(MemberId),
     /// The home cannot read what it has stored.
     HomeUnread(MemberId),
+    /// The home has no such volume, although it has used this slice: what it had stored is lost.
+    HomeForgot(MemberId),
 }
 
 impl Display for WhyLeft {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        const DECIDE: &str = "it stays until you delete it";
+        const DECIDE: &str = "its data stay as long as nobody says that they are not needed";
         match self {
             Self::OtherMember => write!(
                 out,
@@ -106,12 +114,19 @@ impl Display for WhyLeft {
                 out,
                 "its volume was at {home}, which is no member of the group any more: {DECIDE}"
             ),
-            Self::HomeElsewhere(home) => {
-                write!(out, "its volume was at {home}, which is another member now: {DECIDE}")
-            }
+            Self::HomeElsewhere(home) => write!(
+                out,
+                "its volume was at {home}, which is another member now or has other disks: {DECIDE}"
+            ),
             Self::HomeUnread(home) => write!(
                 out,
-                "its volume is at {home}, which cannot read what it has stored of it: mend the settings there"
+                "its volume is at {home}, which cannot read what it has stored of it: mend the settings there, or make \
+                 the volume there anew of its slices ('drystone volume rebuild')"
+            ),
+            Self::HomeForgot(home) => write!(
+                out,
+                "its volume was at {home}, which has used it and knows nothing of it any more, as where the disks there \
+                 were put back from an image: put the newer ones back; {DECIDE}"
             ),
         }
     }
@@ -124,7 +139,7 @@ pub enum SliceFate {
     Keep,
     /// It stays, and an operator is told why.
     LeftOver(WhyLeft),
-    /// It is nobody's: store that it goes.
+    /// It is nobody's, and nobody has ever used it: store that it goes.
     Go,
 }
 
@@ -149,6 +164,10 @@ pub fn decide_slice(
     }
     match heard {
         Some((from, _)) if from != home && !mutants::is(Mutant::GoneOfOthers) => SliceFate::Keep,
+        // Of one that was used an order tells that it goes, and not that nothing is known of it.
+        Some((_, HomeSays::Gone)) if record.was_used() && !mutants::is(Mutant::GoneOpened) => {
+            SliceFate::LeftOver(WhyLeft::HomeForgot(home))
+        }
         Some((_, HomeSays::Gone)) => SliceFate::Go,
         Some((_, HomeSays::Have(_))) => SliceFate::Keep,
         Some((_, HomeSays::Unread)) => SliceFate::LeftOver(WhyLeft::HomeUnread(home)),

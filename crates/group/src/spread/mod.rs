@@ -27,20 +27,28 @@
 //!    answers for them.
 //! 3. A home serves what it has stored as whole, in the size that is stored: all slices were at least as large before.
 //! 4. What goes does not come back: no step leads away from `Going` but to nothing.
-//! 5. A slice goes by an order of its home, or when its home says that it has no such volume ([`HomeSays::Gone`]): out of
-//!    records that it could read, as the member that it was when the slice was made. Silence, records that do not
-//!    read and words of others delete nothing.
+//! 5. A slice goes by an order of its home, or by an operator's word. One that was never [opened](Opening) goes also when
+//!    its home says that it has no such volume ([`HomeSays::Gone`]): out of records that it could read, as the member that
+//!    it was when the slice was made, with the array that it had. Silence, records that do not read and words of others
+//!    delete nothing.
 //! 6. A home forgets a volume when all slices have said that they have gone. An order that comes later than that makes a
-//!    slice that nobody waits for: its member asks the home for it and hears that it has gone.
+//!    slice that nobody waits for and nobody has opened: its member asks the home for it and hears that it has gone.
+//! 7. Each slice has all that makes a volume of its pages ([`Dealt`]), so that a home which lost its settings has the
+//!    volume made anew by an operator's word ([`rebuilt`]).
+//! 8. A home and its slices tell by their last [opening](Opening) whether one of them was put back to an older state: no
+//!    data go to and fro between those that are not of one time, and an older home deletes nothing.
 //!
 //! [`Home`] and [`slice_step`] say what is to be done next, and whoever drives them does it and says so; they do no I/O. A
 //! walk through all orders of events shows that no slice goes while its volume is whole (`tests.rs`).
 
+mod dealt;
 mod error;
 mod home;
 mod janitor;
+mod opening;
 mod pattern;
 mod placement;
+mod rebuild;
 mod record;
 mod removal;
 mod slice;
@@ -48,11 +56,14 @@ mod slice;
 #[cfg(test)]
 mod tests;
 
+pub use dealt::Dealt;
 pub use error::SpreadError;
 pub use home::{Answer, Home, HomeStep, Order};
 pub use janitor::{HomeSays, Question, SliceFate, Who, WhyLeft, decide_slice, home_says};
+pub use opening::{Opening, Openings, check_begun, check_opened};
 pub use pattern::{PATTERN_MAX, Pattern, PatternError, SLICES_MAX, SliceSet};
 pub use placement::{Placed, Room, Shortage, Wanted, place, rooms};
+pub use rebuild::{NotRebuilt, brought_forward, rebuilt};
 pub use record::{
     Seat, SliceRecord, SliceRecords, SliceStage, SliceStanding, SpreadRecord, SpreadRecords,
     SpreadStage, SpreadStanding, hidden_name, is_hidden_name,

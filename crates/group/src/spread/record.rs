@@ -1,10 +1,10 @@
 //! What is stored of a spread volume: at its home one record of all of it, at each other member one of its slice.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Pattern, Placed, SLICES_MAX, SliceSet, Who};
+use super::{Dealt, Opening, Openings, Pattern, Placed, SliceSet, Who};
 use crate::membership::{GroupId, SliceId, SpreadId};
 use crate::mutants::{self, Mutant};
 use crate::ownership::MemberId;
@@ -95,6 +95,8 @@ pub struct SpreadRecord {
     pub id: SpreadId,
     /// The group whose members have it: numbers of members say nothing in another one.
     pub group: GroupId,
+    /// The array of the home, which has its own slice: with another one the home is not what it was.
+    pub home_array: String,
     /// Its name, as hosts know it.
     pub name: String,
     /// Its size, as hosts see it. Slices may be larger.
@@ -105,6 +107,8 @@ pub struct SpreadRecord {
     pub pattern: Pattern,
     /// Who has which slice, by the number of the slice. The first is the home's own.
     pub seats: Vec<Seat>,
+    /// The openings of its slices, by number. The home's own has none.
+    pub openings: Vec<Openings>,
     /// How far it is.
     pub stage: SpreadStage,
 }
@@ -117,18 +121,13 @@ impl Setting for SpreadRecord {
             return Ok(());
         }
         let seats = self.seats.len();
-        let members: BTreeSet<MemberId> = self.seats.iter().map(|seat| seat.member).collect();
-        let slices: BTreeSet<&SliceId> = self.seats.iter().map(|seat| &seat.slice).collect();
-        if seats != self.pattern.slices() || seats > SLICES_MAX {
-            let dealt = self.pattern.slices();
-            return Err(format!("its pages are dealt to {dealt} slices, and it has {seats}"));
+        self.dealt().check_sound()?;
+        if self.size_bytes == 0 || self.home_array.is_empty() {
+            let size = self.size_bytes;
+            return Err(format!("it has {size} bytes, at a home with array '{}'", self.home_array));
         }
-        if members.len() != seats || slices.len() != seats {
-            return Err("one member has two of its slices, or two have the same one".to_owned());
-        }
-        if self.size_bytes == 0 || !self.page_bytes.is_power_of_two() {
-            let (size, page) = (self.size_bytes, self.page_bytes);
-            return Err(format!("it has {size} bytes in pages of {page}"));
+        if self.openings.len() != seats || !self.openings.iter().all(|it| it.are_sound()) {
+            return Err(format!("its {seats} slices have openings that cannot be"));
         }
         match self.stage {
             SpreadStage::Growing { to_bytes } if to_bytes <= self.size_bytes => {
@@ -148,7 +147,7 @@ impl SpreadRecord {
     /// # Errors
     /// The system has no randomness.
     pub fn draw(
-        group: &GroupId,
+        (group, home_array): (&GroupId, &str),
         name: &str,
         (size_bytes, page_bytes): (u64, u64),
         Placed { members, pattern, .. }: &Placed,
@@ -157,11 +156,13 @@ impl SpreadRecord {
         let record = Self {
             id: SpreadId::draw()?,
             group: group.clone(),
+            home_array: home_array.to_owned(),
             name: name.to_owned(),
             size_bytes,
             page_bytes,
             pattern: pattern.clone(),
             seats: members.iter().map(seat).collect::<Result<_, getrandom::Error>>()?,
+            openings: vec![Openings::default(); members.len()],
             stage: SpreadStage::Making,
         };
         debug_assert_eq!(record.check_sound(), Ok(()));
@@ -179,6 +180,16 @@ impl SpreadRecord {
     #[must_use]
     pub fn is_of(&self, who: Option<Who<'_>>) -> bool {
         who == Some((&self.group, self.home()))
+    }
+
+    /// How its pages are dealt, and to whom.
+    #[must_use]
+    pub fn dealt(&self) -> Dealt {
+        Dealt {
+            page_bytes: self.page_bytes,
+            pattern: self.pattern.clone(),
+            seats: self.seats.clone(),
+        }
     }
 
     /// Whether none of its slices is left.
@@ -253,12 +264,20 @@ pub struct SliceRecord {
     pub me: MemberId,
     /// The home of the volume.
     pub home: MemberId,
+    /// The array that the home had then.
+    pub home_array: String,
+    /// How the pages of the volume are dealt: the volume can be made of its slices again.
+    pub dealt: Dealt,
     /// The name of the volume when the slice was made, for operators.
     pub name: String,
     /// The volume of the array that it is.
     pub volume: String,
     /// The size that it has, or is being given.
     pub size_bytes: u64,
+    /// The last opening that was begun here.
+    pub begun: Opening,
+    /// The last one that its home has heard of, stored before it was let in: from the first one on it may have data.
+    pub opened: Opening,
     /// How far it is.
     pub stage: SliceStage,
 }
@@ -270,12 +289,17 @@ impl Setting for SliceRecord {
         if mutants::is(Mutant::UnsoundRecord) {
             return Ok(());
         }
-        if self.me == self.home {
-            return Err(format!("it says of {} that it is another member's", self.me));
+        self.dealt.check_seat((&self.id, self.me), self.home)?;
+        // It is deleted with the slice: never what an operator has made, nor the slice of another volume.
+        if self.volume != hidden_name(&self.spread) && !mutants::is(Mutant::VolumeOfOther) {
+            let (volume, spread) = (&self.volume, &self.spread);
+            return Err(format!("'{volume}' is not the volume of a slice of {spread}"));
         }
-        // It is deleted with the slice: never what an operator has made.
-        if !is_hidden_name(&self.volume) {
-            return Err(format!("'{}' is not the name of a slice", self.volume));
+        if self.home_array.is_empty() {
+            return Err("it does not say which array its home has".to_owned());
+        }
+        if self.opened > self.begun {
+            return Err("it was opened before that was begun".to_owned());
         }
         match self.size_bytes {
             0 => Err("it has no size".to_owned()),
@@ -289,6 +313,13 @@ impl SliceRecord {
     #[must_use]
     pub fn is_of(&self, who: Option<Who<'_>>) -> bool {
         who == Some((&self.group, self.me))
+    }
+
+    /// Whether its home has ever begun to open it, so that it may have data: then it goes by an order of the home that it is to go,
+    /// or by an operator's word, and by nothing else.
+    #[must_use]
+    pub fn was_used(&self) -> bool {
+        self.begun != Opening::NEVER
     }
 
     /// What of it changes.

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
-use super::{SliceRecords, SpreadRecords};
+use super::{SliceRecords, SliceStage, SpreadRecords, SpreadStage};
 use crate::membership::GroupId;
 use crate::mutants::{self, Mutant};
 use crate::ownership::MemberId;
@@ -18,6 +18,9 @@ pub struct InTheWay {
     pub home_of: BTreeSet<String>,
     /// Volumes of other homes that it has a slice of: hosts lose its pages.
     pub slice_of: BTreeSet<String>,
+    /// Volumes of other homes that are being deleted and wait for its slice. They are in nobody's way: with the member
+    /// goes what is to go.
+    pub waits: BTreeSet<String>,
     /// Why it is not known of all.
     pub unread: Option<String>,
 }
@@ -34,6 +37,7 @@ impl InTheWay {
     pub fn and(mut self, other: Self) -> Self {
         self.home_of.extend(other.home_of);
         self.slice_of.extend(other.slice_of);
+        self.waits.extend(other.waits);
         self.unread = self.unread.or(other.unread);
         self
     }
@@ -59,6 +63,12 @@ impl Display for InTheWay {
         };
         let whys = [is("is the home of", &self.home_of), is("has a slice of", &self.slice_of)];
         let whys: Vec<String> = whys.into_iter().flatten().collect();
+        let waits = (!self.waits.is_empty()).then(|| {
+            let what = volumes(&self.waits);
+            format!(
+                "what is being deleted waits for it: {what}; if it does not come back, remove it and give its slice up"
+            )
+        });
         if !whys.is_empty() {
             write!(
                 out,
@@ -66,7 +76,10 @@ impl Display for InTheWay {
                 whys.join(" and ")
             )?;
         }
-        match (&self.unread, whys.is_empty()) {
+        if let Some(waits) = &waits {
+            write!(out, "{}{waits}", if whys.is_empty() { "" } else { "; and " })?;
+        }
+        match (&self.unread, whys.is_empty() && waits.is_none()) {
             (None, _) => Ok(()),
             (Some(why), true) => write!(out, "it is not known what spread volumes it has: {why}"),
             (Some(why), false) => write!(out, "; and it is not known whether these are all: {why}"),
@@ -86,8 +99,17 @@ pub fn in_the_way(
     for record in spreads.values().flatten().filter(|record| record.group == *group) {
         if record.home() == member {
             found.home_of.insert(record.name.clone());
-        } else if record.seats.iter().any(|seat| seat.member == member) {
-            found.slice_of.insert(record.name.clone());
+            continue;
+        }
+        let Some(slice) = record.seats.iter().position(|seat| seat.member == member) else {
+            continue;
+        };
+        match record.stage {
+            SpreadStage::Going { gone } if !mutants::is(Mutant::GoingHolds) => {
+                let has_gone = gone.iter().any(|it| usize::from(it) == slice);
+                found.waits.extend((!has_gone).then(|| record.name.clone()));
+            }
+            _ => drop(found.slice_of.insert(record.name.clone())),
         }
     }
     let is_blind = mutants::is(Mutant::SlicesUnasked);
@@ -96,7 +118,9 @@ pub fn in_the_way(
         if record.home == member {
             found.home_of.insert(record.name.clone());
         } else if record.me == member {
-            found.slice_of.insert(record.name.clone());
+            let is_going = record.stage == SliceStage::Going && !mutants::is(Mutant::GoingHolds);
+            let of = if is_going { &mut found.waits } else { &mut found.slice_of };
+            of.insert(record.name.clone());
         }
     }
     let unread = spreads.values().filter_map(|record| record.as_ref().err());

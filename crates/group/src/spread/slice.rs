@@ -1,6 +1,9 @@
 //! What a member does about a slice of a volume whose home is another one.
 
-use super::{Order, SliceRecord, SliceStage, SliceStanding, SpreadRecord, Who, hidden_name};
+use super::{
+    Dealt, Opening, Openings, Order, SliceRecord, SliceStage, SliceStanding, SpreadRecord, Who,
+    hidden_name,
+};
 use crate::membership::{GroupId, SliceId, SpreadId};
 use crate::mutants::{self, Mutant};
 use crate::ownership::MemberId;
@@ -18,6 +21,12 @@ pub struct Letter {
     pub home: MemberId,
     /// The member that has the slice, or is to have it.
     pub to: MemberId,
+    /// The array of the home.
+    pub home_array: String,
+    /// How the pages of the volume are dealt.
+    pub dealt: Dealt,
+    /// What the home knows of the openings of the slice.
+    pub openings: Openings,
     /// The name of the volume, for operators.
     pub name: String,
     /// What is asked for.
@@ -35,6 +44,9 @@ impl Letter {
             slice: seat.slice.clone(),
             home: record.home(),
             to: seat.member,
+            home_array: record.home_array.clone(),
+            dealt: record.dealt(),
+            openings: record.openings[usize::from(slice)],
             name: record.name.clone(),
             order,
         }
@@ -50,11 +62,26 @@ impl Letter {
             group: self.group.clone(),
             me: self.to,
             home: self.home,
+            home_array: self.home_array.clone(),
+            dealt: self.dealt.clone(),
             name: self.name.clone(),
             volume: hidden_name(&self.spread),
             size_bytes,
+            begun: Opening::NEVER,
+            opened: Opening::NEVER,
             stage,
         }
+    }
+
+    /// Whether it can be.
+    fn check_sound(&self) -> Result<(), String> {
+        if matches!(self.order, Order::Make { size_bytes: 0 } | Order::Grow { to_bytes: 0 }) {
+            return Err("a slice of no size is asked for".to_owned());
+        }
+        if self.home_array.is_empty() || !self.openings.are_sound() {
+            return Err("it does not say who its home is".to_owned());
+        }
+        self.dealt.check_seat((&self.slice, self.to), self.home)
     }
 }
 
@@ -63,8 +90,8 @@ impl Letter {
 pub enum SliceRefusal {
     /// The member is another one now, or in another group, or in none.
     #[error(
-        "{0} is asked for its slice of a spread volume, and this server is another member now: what that member had is \
-         lost to the volume, so delete the volume, or bring that member back"
+        "{0} is asked for its slice of a spread volume, and this server is another member now: what that member had stays \
+         where it is, and is of use to the volume only when that member is back as it was"
     )]
     OtherMember(MemberId),
     /// The slice is of a volume of another home.
@@ -89,13 +116,28 @@ pub enum SliceRefusal {
     NotThere,
     /// There is a volume of its name of which nothing is stored.
     #[error(
-        "a volume of its name is on the array, and nothing is stored of it here: look at what it is, and delete it if \
-         nobody needs it"
+        "a volume of its name is on the array, and nothing is stored of it here, as where settings were given up: it may \
+         be all that there is of a part of the spread volume, so keep it as long as that is needed"
     )]
     Unrecorded,
     /// It should be here, and its volume is not.
     #[error("the volume of the slice is not on the array any more: what was in it is lost")]
     Lost,
+    /// It is older than what its home has heard of it.
+    #[error(
+        "the slice is an older one than its home knows, as where the array of this member was put back from an image: what \
+         was written since is not in it, so it is not served; put the newer disks back"
+    )]
+    OldSlice,
+    /// Its home is older than what it has heard of that.
+    #[error(
+        "the slice was opened by {0} since that was as it is now, as where the array of the home was put back from an image: \
+         nothing is done for an older one; put the newer disks of the home back"
+    )]
+    OldHome(MemberId),
+    /// What is asked for cannot be.
+    #[error("a slice is asked for that cannot be: {0}")]
+    Unsound(String),
     /// What is stored of it cannot be read: nothing is done to it.
     #[error("{0}")]
     Unreadable(String),
@@ -141,10 +183,23 @@ pub fn check_letter(
     if from != home || letter.home != home {
         return Err(SliceRefusal::NotHome { asked: from, home });
     }
-    match record {
-        Some(record) if !record.is_of(who) => Err(SliceRefusal::OtherMember(record.me)),
-        Some(record) if record.spread != letter.spread => Err(SliceRefusal::OtherVolume),
-        _ => Ok(()),
+    if let Some(record) = record.filter(|record| !record.is_of(who)) {
+        return Err(SliceRefusal::OtherMember(record.me));
+    }
+    if let (Err(why), false) = (letter.check_sound(), mutants::is(Mutant::LetterToItself)) {
+        return Err(SliceRefusal::Unsound(why));
+    }
+    let Some(record) = record else { return Ok(()) };
+    let is_same = record.spread == letter.spread
+        && record.home_array == letter.home_array
+        && record.dealt == letter.dealt;
+    if !is_same {
+        return Err(SliceRefusal::OtherVolume);
+    }
+    // What else an older home asks for harms nothing, and was written before the last opening.
+    match letter.order == Order::Go && !letter.openings.know(record) {
+        true => Err(SliceRefusal::OldHome(home)),
+        false => Ok(()),
     }
 }
 
@@ -178,11 +233,20 @@ pub fn slice_step(
         // Its home makes it, or says that it has gone.
         (SliceStage::Making, None) => SliceStep::Done,
         (SliceStage::Here, _) if volume.is_none() => SliceStep::Refuse(SliceRefusal::Lost),
-        (SliceStage::Here, _) if is_due(stored.size_bytes) => SliceStep::Grow(stored.size_bytes),
+        // Its volume first: a size that is stored and cannot be had would be in the way of all others.
+        (SliceStage::Here, Some(Order::Grow { to_bytes }))
+            if is_due(to_bytes)
+                && (to_bytes <= stored.size_bytes || !mutants::is(Mutant::GrowStored)) =>
+        {
+            SliceStep::Grow(to_bytes)
+        }
         (SliceStage::Here, Some(Order::Grow { to_bytes: size_bytes }))
             if size_bytes > stored.size_bytes =>
         {
             SliceStep::Store(SliceStanding { size_bytes, ..stored })
+        }
+        (SliceStage::Here, None | Some(Order::Make { .. })) if is_due(stored.size_bytes) => {
+            SliceStep::Grow(stored.size_bytes)
         }
         (SliceStage::Here, _) => SliceStep::Done,
     }

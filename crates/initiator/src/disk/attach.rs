@@ -37,6 +37,10 @@ pub struct DiskOptions {
     pub router: RouterOptions,
     /// The time of one command; then it is aborted and tried again.
     pub command_timeout: Duration,
+    /// A COMPARE AND WRITE that was sent again and miscompares counts as done where the medium holds what it was to write,
+    /// as nobody else writes that (decision 0013). Where hosts of others are behind this disk some may: then it ends
+    /// in doubt.
+    pub is_sole_writer: bool,
 }
 
 impl DiskOptions {
@@ -44,7 +48,8 @@ impl DiskOptions {
     #[must_use]
     pub fn new(session: SessionOptions) -> Self {
         let command_timeout = Duration::from_secs(30);
-        Self { session, router: RouterOptions::default(), command_timeout }
+        let router = RouterOptions::default();
+        Self { session, router, command_timeout, is_sole_writer: true }
     }
 }
 
@@ -359,7 +364,7 @@ async fn attach_paths(
     let facts = found.ok_or(last_error)?;
     let heard: Vec<News> = slots.iter().map(|slot| slot.news.take()).collect();
     let slots = slots.into_iter().map(Rc::new).collect();
-    let core = Core::new(first.clone(), facts, options.command_timeout, slots, router);
+    let core = Core::new(first.clone(), facts, options, slots, router);
     if heard.iter().any(|news| news.power) {
         core.cache.note_start();
     }

@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use block::{BlockError, Geometry};
@@ -14,16 +13,17 @@ use ring::wait::{Answer, Bell};
 use scsi::alua::AccessState;
 use scsi::param::encode_lun;
 
-use super::AttachError;
 use super::cache::WriteBack;
 use super::cdb::{Blocks, Cdb};
 use super::facts::Facts;
-use super::judge::{Judgement, failure_of, judge};
+use super::judge::{Judgement, failure_of, is_miscompare, judge};
 use super::news::News;
 use super::routes::{Places, TOLD_MAX};
+use super::{AttachError, DiskOptions};
 use super::{routes, tend};
 use crate::address::{TargetAddress, show};
 use crate::identity::Hold;
+use crate::mutants::{self, Mutant};
 use crate::options::SessionOptions;
 use crate::paths::plan::Planned;
 use crate::paths::{
@@ -148,6 +148,13 @@ pub(super) enum Step {
     Fail(Failure),
 }
 
+/// What the router has decided about the op that has one of its numbers.
+#[derive(Debug, Default)]
+struct Steps {
+    op: Option<OpId>,
+    next: Rc<Answer<Step>>,
+}
+
 /// A command on its way to the unit.
 #[derive(Debug, Clone)]
 pub(super) struct Command {
@@ -180,10 +187,12 @@ pub(super) struct Core {
     /// How many blocks it has; only ever more. Shared with those who use the disk.
     pub(super) blocks: Arc<AtomicU64>,
     pub(super) command_timeout: Duration,
+    /// See [`DiskOptions::is_sole_writer`].
+    pub(super) is_sole_writer: bool,
     /// By slot; that of a path that has gone holds it until it is used again.
     paths: RefCell<Vec<(PathId, Rc<PathSlot>)>>,
     pub(super) router: RefCell<Router>,
-    slots: RefCell<Vec<Answer<Step>>>,
+    steps: RefCell<Vec<Steps>>,
     started: Instant,
     /// Rings when the router's next deadline may have come nearer, and at the end.
     timer: Bell,
@@ -195,6 +204,8 @@ pub(super) struct Core {
     pub(super) map_bell: Bell,
     /// Rings when the plan of sessions should be looked at, and at the end.
     pub(super) plan_bell: Bell,
+    /// Rings when a path works again, or one is lost, and at the end.
+    pub(super) reach_bell: Bell,
     /// What a restart of the target would lose.
     pub(super) cache: WriteBack,
     /// The unit refused WRITE SAME once.
@@ -210,7 +221,7 @@ impl Core {
     pub(super) fn new(
         address: TargetAddress,
         facts: Facts,
-        command_timeout: Duration,
+        options: &DiskOptions,
         paths: Vec<Rc<PathSlot>>,
         mut router: Router,
     ) -> Rc<Self> {
@@ -226,10 +237,11 @@ impl Core {
             lun,
             facts,
             blocks,
-            command_timeout,
+            command_timeout: options.command_timeout,
+            is_sole_writer: options.is_sole_writer,
             paths: RefCell::new(paths),
             router: RefCell::new(router),
-            slots: RefCell::default(),
+            steps: RefCell::default(),
             started: Instant::now(),
             timer: Bell::default(),
             armed: Cell::new(None),
@@ -237,6 +249,7 @@ impl Core {
             is_map_stale: Cell::new(true),
             map_bell: Bell::default(),
             plan_bell: Bell::default(),
+            reach_bell: Bell::default(),
             lacks_write_same: Cell::new(false),
         });
         ring::spawn(watch_time(core.clone()));
@@ -287,12 +300,13 @@ impl Core {
     /// Ends everything that runs for the disk. Nothing new starts, so the slots can all be failed.
     pub(super) fn close(&self) {
         self.is_closed.set(true);
-        for slot in self.slots.borrow().iter() {
-            slot.set(Step::Fail(Failure::Unreachable));
+        for steps in self.steps.borrow().iter() {
+            steps.next.set(Step::Fail(Failure::Unreachable));
         }
         self.timer.ring();
         self.map_bell.ring();
         self.plan_bell.ring();
+        self.reach_bell.ring();
         for (_, slot) in self.all_paths() {
             drop(slot.session.take());
             slot.bell.ring();
@@ -386,24 +400,25 @@ impl Core {
     }
 
     fn step(&self, op: OpId, step: Step) {
-        self.with_slot(op, |slot| slot.set(step));
+        self.steps_of(op).set(step);
     }
 
-    /// The slots follow the router's numbers.
-    fn with_slot<T>(&self, op: OpId, what: impl FnOnce(&Answer<Step>) -> T) -> T {
-        let mut slots = self.slots.borrow_mut();
-        if slots.len() <= op.slot {
-            slots.resize_with(op.slot + 1, Answer::default);
+    /// Where an op, which the router knows, takes note of what it decides. They follow the router's numbers, of which one
+    /// that is over for the router is given to another op before the first has taken note of its end.
+    fn steps_of(&self, op: OpId) -> Rc<Answer<Step>> {
+        let mut all = self.steps.borrow_mut();
+        if all.len() <= op.slot {
+            all.resize_with(op.slot + 1, Steps::default);
         }
-        what(&slots[op.slot])
-    }
-
-    async fn next_step(&self, op: OpId) -> Step {
-        std::future::poll_fn(|cx| self.poll_step(op, cx)).await
-    }
-
-    pub(super) fn poll_step(&self, op: OpId, cx: &mut Context<'_>) -> Poll<Step> {
-        self.with_slot(op, |slot| slot.poll_take(cx))
+        let steps = &mut all[op.slot];
+        if steps.op != Some(op) && !mutants::is(Mutant::SharedSteps) {
+            steps.op = Some(op);
+            match Rc::get_mut(&mut steps.next) {
+                Some(unused) => *unused = Answer::default(),
+                None => steps.next = Rc::default(),
+            }
+        }
+        steps.next.clone()
     }
 
     /// Runs a command to its end, over as many paths and tries as it takes. It must be polled to its
@@ -419,31 +434,39 @@ impl Core {
         };
         let shape = Shape { changes: command.changes.clone(), len_bytes: len, at: command.at };
         let op = self.tell(|router, now| router.submit(shape, now));
+        let steps = self.steps_of(op);
         if command.changes.is_none() {
-            return self.run_read(op, &command).await;
+            return self.run_read(op, &steps, &command).await;
         }
         let mut was_sent = false;
         loop {
-            let path = match self.next_step(op).await {
+            let path = match steps.wait().await {
                 Step::Send(path) => path,
                 Step::Beside(_) => {
                     debug_assert!(false, "a change is never sent beside itself");
                     continue;
                 }
-                Step::Fail(failure) => return Err(self.failed(failure)),
+                Step::Fail(failure) => return Err(given_up(self.failed(failure), was_sent)),
             };
             let result = self.try_once(path, (op, &command), was_sent).await;
+            let was_sent_before = was_sent;
+            was_sent |= !judge(&result).is_untouched;
             if self.is_closed() {
-                return Err(failure_of(Failure::Unreachable));
+                return Err(given_up(failure_of(Failure::Unreachable), was_sent));
             }
             let judgement = self.hear_answer(path, &result);
-            was_sent |= !judgement.is_untouched;
             self.tell(|router, now| router.tried(op, judgement.verdict, now));
             if judgement.verdict == Verdict::Done {
                 if command.changes.is_some() && !command.is_durable {
                     self.cache.wrote();
                 }
-                return Ok(result.expect("only an answer is done"));
+                let reply = result.expect("only an answer is done");
+                let may_be_own = was_sent_before && is_miscompare(&reply);
+                return match may_be_own && !self.is_sole_writer {
+                    // Its first copy may have written what this one has found, and so may somebody else.
+                    true => Err(BlockError::InDoubt),
+                    false => Ok(reply),
+                };
             }
         }
     }
@@ -537,6 +560,16 @@ impl Core {
     }
 }
 
+/// What is told of a change that gets no answer.
+fn given_up(error: BlockError, was_sent: bool) -> BlockError {
+    match error {
+        BlockError::Unreachable if was_sent && !mutants::is(Mutant::ForgetSent) => {
+            BlockError::InDoubt
+        }
+        other => other,
+    }
+}
+
 /// Calls the router whenever it wants to be called.
 async fn watch_time(core: Rc<Core>) {
     while !core.is_closed() {
@@ -554,3 +587,6 @@ async fn watch_time(core: Rc<Core>) {
         core.tell(|router, now| router.tick(now));
     }
 }
+
+#[cfg(test)]
+mod tests;

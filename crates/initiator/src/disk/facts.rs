@@ -6,6 +6,7 @@ use scsi::alua::AccessState;
 use scsi::referrals::{Segment, SegmentRule};
 
 use super::AttachError;
+use crate::mutants::{self, Mutant};
 
 /// Longest data of one command; longer reads and writes are split.
 const TRANSFER_BYTES_MAX: u32 = 1 << 20;
@@ -322,9 +323,14 @@ pub(super) fn owners(segment: &Segment) -> Vec<u16> {
     if best.is_empty() { groups(AccessState::ActiveNonOptimized) } else { best }
 }
 
-/// The first extent of GET LBA STATUS data: its length in blocks and its state, 0 to 2.
-pub(super) fn first_extent(data: &[u8]) -> Option<(u32, u8)> {
-    Some((be32(data, 16)?, data.get(20)? & 0x0f))
+/// The first extent of GET LBA STATUS data from block `lba` on: its length in blocks and its state, 0 to 2. `None` if it
+/// begins behind that block; it may begin before, as where a unit tells of whole chunks.
+pub(super) fn first_extent(lba: u64, data: &[u8]) -> Option<(u64, u8)> {
+    let first = u64::from(be32(data, 8)?) << 32 | u64::from(be32(data, 12)?);
+    let end = first.checked_add(be32(data, 16)?.into())?;
+    let from = if mutants::is(Mutant::WholeExtent) { first } else { lba };
+    let blocks = end.checked_sub(from).filter(|_| first <= lba)?;
+    Some((blocks, data.get(20)? & 0x0f))
 }
 
 fn be32(data: &[u8], at: usize) -> Option<u32> {
@@ -470,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_and_extents_are_read_as_the_target_writes_them() {
+    fn groups_are_read_as_the_target_writes_them() {
         let group = |id, state, ports| PortGroup::new(id, state, ports);
         let groups = PortGroups::new(
             vec![
@@ -485,14 +491,22 @@ mod tests {
         assert_eq!(access_of(&data, 3), Some(AccessState::ActiveNonOptimized));
         assert_eq!(access_of(&data, 7), Some(AccessState::Standby));
         assert_eq!(access_of(&data, 8), None);
+    }
+
+    /// Units that tell of whole chunks begin before it. What is taken for empty and is not would be left out of a copy.
+    #[test]
+    fn an_extent_counts_from_the_block_that_was_asked_for() {
         let run = LbaRun { lba: 5, blocks: 9, state: Provisioning::Deallocated };
-        assert_eq!(first_extent(&lba_status(&[run], 24)), Some((9, 1)));
+        let from = |lba| first_extent(lba, &lba_status(&[run], 24));
+        assert_eq!(from(5), Some((9, 1)));
+        assert_eq!(from(8), Some((6, 1)), "it began before");
+        assert_eq!((from(4), from(15)), (None, None), "that is of other blocks");
     }
 
     proptest! {
         #[test]
         fn no_answer_makes_it_panic(data in proptest::collection::vec(any::<u8>(), 0..80)) {
-            let _ = (Capacity::parse_10(&data), access_of(&data, 1), first_extent(&data));
+            let _ = (Capacity::parse_10(&data), access_of(&data, 1), first_extent(7, &data));
             let answers = Answers {
                 capacity: Capacity::parse_16(&data),
                 limits: BlockLimits::parse(&data),

@@ -97,6 +97,11 @@ fn verdict_of(sense: &Sense) -> Verdict {
     }
 }
 
+/// Whether a comparison has found something else.
+pub(super) fn is_miscompare(reply: &Reply) -> bool {
+    reply.sense.is_some_and(|sense| sense.key == SenseKey::Miscompare)
+}
+
 /// A final answer that is not GOOD, to a command on bytes from `at` on.
 pub(super) fn error_of(reply: &Reply, at: u64, block_bytes: u32) -> Option<BlockError> {
     type Code = AdditionalSense;

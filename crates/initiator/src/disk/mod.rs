@@ -19,6 +19,7 @@ mod planner;
 mod ports;
 mod reads;
 mod remote;
+mod reopening;
 mod routes;
 mod survey;
 mod tend;
@@ -36,6 +37,7 @@ use ring::{Data, Remote};
 pub use attach::{AttachError, DiskOptions, PathReport, PlanOptions};
 
 pub use cache::LossNote;
+pub use reopening::{Opened, Opener, Pace, REOPEN_PAUSE_MAX, REOPEN_PAUSE_MIN};
 pub use ways::HostWays;
 
 use remote::Home;

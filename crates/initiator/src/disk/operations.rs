@@ -111,7 +111,12 @@ impl Core {
         if !is_due {
             return Ok(());
         }
-        self.synchronize().await?;
+        let synchronized = self.synchronize().await;
+        // What was written is there, whether it lasts or not.
+        synchronized.map_err(|error| match error {
+            BlockError::Unreachable => BlockError::InDoubt,
+            other => other,
+        })?;
         if self.cache.losses() == losses { Ok(()) } else { Err(BlockError::LostWrites) }
     }
 
@@ -288,8 +293,9 @@ impl Core {
             Err(BlockError::Unsupported) => return Ok(all),
             Err(error) => return Err(error),
         };
-        let (blocks, state) = data.as_slice().and_then(first_extent).unwrap_or((0, 0));
-        let len_bytes = (u64::from(blocks) * u64::from(geometry.block_bytes)).min(left);
+        let first = data.as_slice().and_then(|data| first_extent(lba, data));
+        let (blocks, state) = first.unwrap_or((0, 0));
+        let len_bytes = blocks.saturating_mul(geometry.block_bytes.into()).min(left);
         if len_bytes == 0 {
             return Ok(all);
         }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use block::BlockError;
+use ring::wait::Answer;
 
 use super::core::{Command, Core, Step};
 use super::judge::failure_of;
@@ -27,11 +28,12 @@ impl Core {
     pub(super) async fn run_read(
         self: &Rc<Self>,
         op: OpId,
+        steps: &Answer<Step>,
         command: &Command,
     ) -> Result<Reply, BlockError> {
         let (mut first, mut beside): (Copy, Copy) = (None, None);
         loop {
-            let next = poll_fn(|cx| self.poll_read(op, &mut first, &mut beside, cx)).await;
+            let next = poll_fn(|cx| poll_read(steps, &mut first, &mut beside, cx)).await;
             if self.is_closed() {
                 return Err(failure_of(Failure::Unreachable));
             }
@@ -66,27 +68,6 @@ impl Core {
         }
     }
 
-    fn poll_read(
-        &self,
-        op: OpId,
-        first: &mut Copy,
-        beside: &mut Copy,
-        cx: &mut Context<'_>,
-    ) -> Poll<Next> {
-        // What the router has decided it counts as begun, so that comes first: after a pause of the
-        // whole process the answer and the time for another copy are there at once.
-        if let Poll::Ready(step) = self.poll_step(op, cx) {
-            return Poll::Ready(Next::Step(step));
-        }
-        if let Some((path, result)) = poll_copy(first, cx) {
-            return Poll::Ready(Next::First(path, result));
-        }
-        if let Some((path, result)) = poll_copy(beside, cx) {
-            return Poll::Ready(Next::Beside(path, result));
-        }
-        Poll::Pending
-    }
-
     /// The path counts as busy with a copy that nobody waits for, until that is over.
     async fn let_straggle(self: Rc<Self>, path: PathId, pending: Pending) {
         // Whatever it says: the path's keeper hears of trouble by itself.
@@ -95,6 +76,26 @@ impl Core {
             self.tell(|router, now| router.straggler_over(path, now));
         }
     }
+}
+
+fn poll_read(
+    steps: &Answer<Step>,
+    first: &mut Copy,
+    beside: &mut Copy,
+    cx: &mut Context<'_>,
+) -> Poll<Next> {
+    // What the router has decided it counts as begun, so that comes first: after a pause of the
+    // whole process the answer and the time for another copy are there at once.
+    if let Poll::Ready(step) = steps.poll_take(cx) {
+        return Poll::Ready(Next::Step(step));
+    }
+    if let Some((path, result)) = poll_copy(first, cx) {
+        return Poll::Ready(Next::First(path, result));
+    }
+    if let Some((path, result)) = poll_copy(beside, cx) {
+        return Poll::Ready(Next::Beside(path, result));
+    }
+    Poll::Pending
 }
 
 /// The answer of a copy, which is over with it.

@@ -18,8 +18,10 @@ thread_local! {
     static CORES: RefCell<Slab<Rc<Core>>> = const { RefCell::new(Slab::new()) };
 }
 
-/// The disk has gone with its core.
+/// The disk has gone before it was asked,
 const GONE: BlockError = BlockError::Unreachable;
+/// or while it worked on it, with its core.
+const LOST: BlockError = BlockError::InDoubt;
 
 /// The disk on its core.
 #[derive(Debug)]
@@ -34,7 +36,7 @@ impl Home {
     }
 
     /// The disk itself, on its core only.
-    fn here(&self) -> Option<Rc<Core>> {
+    pub(super) fn here(&self) -> Option<Rc<Core>> {
         if thread::current().id() == self.0.thread { find(self.0.key) } else { None }
     }
 
@@ -64,12 +66,11 @@ impl Home {
     {
         let (sender, receiver) = ring::oneshot();
         let key = self.0.key;
-        self.0.remote.run(move || {
-            if let Some(core) = find(key) {
-                ring::spawn(async move { sender.send(work(core).await) });
-            }
+        self.0.remote.run(move || match find(key) {
+            Some(core) => ring::spawn(async move { sender.send(work(core).await) }),
+            None => sender.send(Err(GONE)),
         });
-        async move { receiver.await.unwrap_or(Err(GONE)) }
+        async move { receiver.await.unwrap_or(Err(LOST)) }
     }
 
     pub(super) fn read(&self, at: u64, len: usize) -> IoFuture<Data> {

@@ -40,6 +40,7 @@ pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
         core.tell(|router, now| router.fenced(path, session.fenced(), now));
         if session.is_between_logins() {
             core.tell(|router, _| router.suspend(path));
+            core.reach_bell.ring();
             change(&slot, &session, seen, None).await;
             continue;
         }
@@ -47,6 +48,7 @@ pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
             note(&slot, session.last_trouble());
             core.tell(|router, _| router.lost(path));
             core.plan_bell.ring();
+            core.reach_bell.ring();
             change(&slot, &session, seen, None).await;
             continue;
         }
@@ -77,6 +79,7 @@ pub(super) async fn tend(core: Rc<Core>, path: PathId, slot: Rc<PathSlot>) {
                 slot.is_another_disk.set(is_another);
                 note(&slot, error.to_string());
                 core.tell(|router, _| router.lost(path));
+                core.reach_bell.ring();
                 Some(RETRY_PAUSE)
             }
         };
@@ -282,6 +285,7 @@ fn admit(core: &Rc<Core>, path: PathId, slot: &PathSlot, reach: Reach) {
         router.returned(path, now);
     });
     core.wake_silent();
+    core.reach_bell.ring();
     tracing::info!("path {} to {} works", path.slot(), slot.address);
 }
 

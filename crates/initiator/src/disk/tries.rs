@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use scsi::{SenseKey, Status};
+use scsi::Status;
 
 use super::cdb::{self, Blocks};
 use super::core::{Command, Core};
-use super::judge::judge;
+use super::judge::{is_miscompare, judge};
 use crate::paths::{OpId, PathId, Verdict};
 use crate::session::{CommandError, Pending, Reply, Session, Transfer};
 
@@ -38,9 +38,9 @@ impl Core {
         let session = self.path(path).trusted_session().ok_or(CommandError::NotSent)?;
         let left = self.time_for(path, op);
         let reply = self.begin(path, op, command).await?;
-        let is_miscompare = reply.sense.is_some_and(|sense| sense.key == SenseKey::Miscompare);
+        let is_open = was_sent && is_miscompare(&reply) && self.is_sole_writer;
         match (command.resolve, &command.transfer) {
-            (Some(blocks), Transfer::Out(data)) if was_sent && is_miscompare => {
+            (Some(blocks), Transfer::Out(data)) if is_open => {
                 let limit = ring::timeout(left, self.resolve(&session, blocks, data, reply));
                 limit.await.unwrap_or(Err(CommandError::TargetFailure))
             }

@@ -321,7 +321,7 @@ impl Router {
             Verdict::NotSent if self.paths.status(path).state == PathState::Suspended => {}
             Verdict::NotSent | Verdict::InDoubt { .. } => self.paths.lost(path),
             // It may be the disk; then all paths become suspect, and are used all the same.
-            Verdict::Aborted => self.paths.on_probation(path, now),
+            Verdict::Aborted => self.paths.suspect(path, now),
             Verdict::Inaccessible { access } => self.paths.status(path).access = access,
             _ => {}
         }

@@ -21,6 +21,7 @@ use std::time::Duration;
 use scsi::alua::AccessState;
 
 use super::{PageMap, Policy};
+use crate::mutants::{self, Mutant};
 
 const PROBATION_DOUBLINGS_MAX: u32 = 5;
 
@@ -320,6 +321,15 @@ impl Paths {
     /// Whether commands need no silent path.
     pub(super) fn has_better_than_silent(&self) -> bool {
         self.all.iter().any(|path| path.rank(&[]).is_some_and(|rank| rank < SILENT))
+    }
+
+    /// A command has not ended in time there. What is not used may still not be, before it returns.
+    pub(super) fn suspect(&mut self, path: PathId, now: Duration) {
+        let state = self.all[path.slot()].status.state;
+        let is_out = matches!(state, PathState::Failed | PathState::Suspended);
+        if !is_out || mutants::is(Mutant::EarlyReturn) {
+            self.on_probation(path, now);
+        }
     }
 
     /// A failed path works again, or an active one has become suspect.

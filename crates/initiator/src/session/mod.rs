@@ -144,6 +144,7 @@ pub(crate) struct Inner {
     vain_returns: Cell<u32>,
     /// The last connection ended by a logout, and the next login has not failed yet.
     has_left: Cell<bool>,
+    refusal: recovery::Refusal,
 }
 
 impl Session {
@@ -187,6 +188,7 @@ impl Session {
             back_at: Cell::new(None),
             vain_returns: Cell::new(0),
             has_left: Cell::new(false),
+            refusal: recovery::Refusal::default(),
             options,
         });
         let begun = inner.begin(first, Way::Own);
@@ -344,6 +346,7 @@ impl Inner {
         self.is_asked_to_leave.set(false);
         self.back_at.set((self.losses.get() > 0).then(ring::now));
         self.has_left.set(false);
+        self.refusal.clear();
         let first = &logged_in.first().expect("a session has a first connection").outcome;
         let (tag, terms) = (first.portal_group_tag, first.session);
         for LoggedIn { outcome, .. } in &logged_in {

@@ -12,10 +12,10 @@ use ring::wait::Bell;
 
 use super::connection::{Connection, Ending};
 use super::serve::serve;
-use super::{Inner, management};
+use super::{Inner, Session, management};
 use crate::address::show;
 use crate::login::{LoggedIn, LoginError, Role, can_connect, log_in};
-use crate::options::{SessionOptions, random};
+use crate::options::{SessionOptions, share_of};
 
 /// How long the own portal of a lost session is tried alone: mostly only the connection broke.
 const HEAD_START: Duration = Duration::from_millis(100);
@@ -43,6 +43,33 @@ const SPREAD: Duration = Duration::from_millis(100);
 
 /// The longest pause where the target refuses the login for good, by a status of class 2 (RFC 7143 11.13.5).
 const FINAL_BACKOFF: Duration = Duration::from_secs(30);
+
+/// Whether a login has failed since the session had its last connection.
+#[derive(Debug, Default)]
+pub(super) struct Refusal {
+    is_there: Cell<bool>,
+    bell: Bell,
+}
+
+impl Refusal {
+    fn set(&self) {
+        self.is_there.set(true);
+        self.bell.ring();
+    }
+
+    /// There is a connection.
+    pub(super) fn clear(&self) {
+        self.is_there.set(false);
+    }
+}
+
+impl Session {
+    /// Waits until a login has failed since the session had its last connection.
+    pub(crate) async fn until_refused(&self) {
+        let refusal = &self.inner().refusal;
+        refusal.bell.until(|| refusal.is_there.get()).await;
+    }
+}
 
 /// How a session was reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,13 +173,6 @@ fn first_pause(conn: &Connection, ending: &Ending) -> Duration {
             wish.saturating_sub(gone) + share_of(SPREAD)
         }
     }
-}
-
-/// A random part of `time`.
-fn share_of(time: Duration) -> Duration {
-    let mut byte = [0];
-    random(&mut byte);
-    time * u32::from(byte[0]) / u32::from(u8::MAX)
 }
 
 /// Tries until it works; `None` when the session was closed meanwhile.
@@ -281,6 +301,7 @@ async fn go_home(session: Rc<Inner>) {
 }
 
 fn note(session: &Inner, error: &LoginError) {
+    session.refusal.set();
     if session.has_left.replace(false) {
         session.changed.ring();
     }

@@ -3,6 +3,7 @@
 // Every test binary compiles this file for itself and uses its own part of it.
 #![allow(dead_code, reason = "no test binary uses all of it")]
 
+mod load;
 mod proxy;
 
 use std::future::Future;
@@ -19,6 +20,8 @@ use target::{
     Access, Config, Elsewhere, FileStore, Limits, Redirect, Server, TargetSpec, UnitSpec,
 };
 
+#[allow(unused_imports, reason = "not every test binary has verified load")]
+pub(crate) use load::Load;
 #[allow(unused_imports, reason = "not every test binary breaks paths")]
 pub(crate) use proxy::Proxy;
 

@@ -121,6 +121,12 @@ kinds! {
     VolumeMoveSettled = "volume_move_settled", Warning;
     /// Snapshots of one moment of several members were not taken, or are not known to be complete.
     SnapshotsNotWhole = "snapshots_not_whole", Warning;
+    /// A part of a volume that lies on several members cannot be reached.
+    SliceUnreachable = "slice_unreachable", Error;
+    /// It can be again.
+    SliceReachable = "slice_reachable", Info;
+    /// A part of such a volume is here, and its home does not say that it has the volume.
+    SliceLeftOver = "slice_left_over", Warning;
     /// The settings on the array cannot be read.
     SettingsUnavailable = "settings_unavailable", Critical;
     /// They can be again.
@@ -275,6 +281,9 @@ impl Kind {
                 | Self::VolumeMoved
                 | Self::VolumeMoveGivenUp
                 | Self::SnapshotsNotWhole
+                | Self::SliceUnreachable
+                | Self::SliceReachable
+                | Self::SliceLeftOver
                 | Self::SettingsDiffer
                 | Self::SettingsNotShared
                 | Self::GroupAddressTaken

@@ -3,9 +3,10 @@
 //! What is asked here has a time limit. Behind it the outcome is not known: whoever asked reads the claim, or writes it
 //! anew, before he relies on anything.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use group::membership::{GroupId, HandOver, Holder, MembershipError, MoveId, Roll};
+use group::membership::{GroupId, HandOver, Holder, MembershipError, MoveId, Roll, SLICES_BEHIND};
 use group::ownership::MemberId;
 
 use super::joined::Joined;
@@ -36,6 +37,23 @@ impl InGroup {
         }
     }
 
+    /// Who this member is in which group, also while it stops; `None` where it is in none, leaves it, or has another array
+    /// than the group knows it by, as far as something was heard of that.
+    pub(crate) fn who(&self) -> Option<(GroupId, MemberId)> {
+        let joined = self.in_one().filter(|joined| !joined.is_leaving())?;
+        if self.runs_another_array(&joined) {
+            return None;
+        }
+        let file = joined.file();
+        Some((file.group.clone(), file.member))
+    }
+
+    /// Where this member serves slices to others, if it is in a group.
+    pub(crate) fn slices_address(&self) -> Option<SocketAddr> {
+        let door = self.in_one()?.file().door();
+        Some(SocketAddr::new(door.ip(), door.port().checked_add(SLICES_BEHIND)?))
+    }
+
     /// Whether this is a member, as the store says now.
     ///
     /// # Errors
@@ -50,6 +68,14 @@ impl InGroup {
     /// The member is in none, or nothing was heard of it since the start.
     pub(crate) fn roll_now(&self) -> Result<Roll, GroupError> {
         self.roll_here(&*self.joined()?)
+    }
+
+    /// The group as its store says that it is now.
+    ///
+    /// # Errors
+    /// As [`holder_of`](Self::holder_of).
+    pub(crate) async fn roll_read(&self) -> Result<Roll, GroupError> {
+        self.ask_store(async |joined| joined.read_roll().await).await
     }
 
     /// Who has the name of a volume, as the store says now.

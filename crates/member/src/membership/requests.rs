@@ -79,7 +79,7 @@ impl InGroup {
                 Ok(Answer::Group(self.shown()))
             }
             GroupRequest::Members => Ok(Answer::Members(self.members()?)),
-            GroupRequest::Remove { member, despite_moves } => {
+            GroupRequest::Remove { member, despite_moves, .. } => {
                 self.remove(&member, despite_moves).await.map(|()| Answer::Done)
             }
             GroupRequest::Volumes => Ok(Answer::GroupVolumes(self.volumes()?)),

@@ -201,11 +201,19 @@ impl InGroup {
     }
 
     /// Whether the group knows the member by another array than it has.
-    fn runs_another_array(&self, joined: &Joined) -> bool {
+    pub(super) fn runs_another_array(&self, joined: &Joined) -> bool {
         let is_other = |record: &MemberRecord| record.array != self.array;
         let me = joined.me();
         let judged = joined.with_roll(|roll| roll.members.get(&me).is_some_and(is_other));
         judged == Some(true)
+    }
+
+    /// Whether it is known that the group knows the member by the array that it has: what lies there is what the member had.
+    pub(crate) fn has_its_array(&self) -> bool {
+        let Some(joined) = self.in_one() else { return false };
+        let me = joined.me();
+        let is_it = |record: &MemberRecord| record.array == self.array;
+        joined.with_roll(|roll| roll.members.get(&me).is_some_and(is_it)) == Some(true)
     }
 
     /// Writes down that the member shares the settings of its group: also its next start follows them, and what it has

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use super::move_error::MoveError;
 use super::set_error::SetError;
+use super::spread_error::SpreadRefusal;
 use crate::data::DataError;
 use crate::membership::GroupError;
 use crate::memory::CacheMemoryError;
@@ -252,6 +253,9 @@ pub enum RequestError {
     /// About snapshots of one moment of several members.
     #[error(transparent)]
     Set(#[from] SetError),
+    /// About volumes that lie on several members.
+    #[error(transparent)]
+    Spread(#[from] SpreadRefusal),
     /// Long work was cut off by the end of its core.
     #[error("the work ended without a result")]
     NoResult,

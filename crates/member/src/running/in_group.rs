@@ -68,6 +68,7 @@ struct Looked {
 
 impl Member {
     pub(super) async fn group(&self, request: GroupRequest) -> Result<Answer, RequestError> {
+        self.check_no_slices(&request).await?;
         Ok(self.membership.answer(request).await?)
     }
 
@@ -82,10 +83,12 @@ impl Member {
     /// Takes part in the group, if the member is in one.
     pub(crate) fn start_in_group(&self) {
         let (array, settings) = (self.array.clone(), self.settings.clone());
+        let spread = self.serving.spread().names_later();
         self.membership.set_volumes(move || {
             // Those in the recycle bin too. The volume of settings has the same name on each member.
             let names = array.volumes().into_iter().map(|volume| volume.name);
-            names.filter(|name| !settings.reserves(name)).collect()
+            let names = names.filter(|name| !settings.reserves(name));
+            names.chain(spread()).collect()
         });
         let settings = self.settings.clone();
         self.membership.set_in_hands(move || {
@@ -110,16 +113,17 @@ impl Member {
     fn inventory(&self, address: IpAddr, local: &[IpAddr], room: Room) -> Option<Inventory> {
         let names = self.serving.names();
         let state = self.settings.state().ok();
-        let (schedules, uses, leaving, moves) = match &state {
+        let (schedules, uses, leaving, (moves, spreads)) = match &state {
             Some(state) => {
                 let leaving = handed_over(self.settings.departures());
                 let schedules = state.schedules.keys().cloned().collect();
-                (schedules, used_by(state), leaving, self.moves_in_hand())
+                let in_hand = (self.moves_in_hand(), self.spreads_in_hand());
+                (schedules, used_by(state), leaving, in_hand)
             }
             None => {
                 let said = self.membership.said_before()?;
                 let said = Inventory::clone(&said);
-                (said.schedules, said.uses, said.leaving, said.moves)
+                (said.schedules, said.uses, said.leaving, (said.moves, said.spreads))
             }
         };
         let mut snapshots = self.array.all_snapshots();
@@ -133,6 +137,7 @@ impl Member {
             uses,
             leaving,
             moves,
+            spreads,
             ..Inventory::default()
         };
         for volume in self.volumes() {
@@ -312,11 +317,12 @@ fn used_by(state: &State) -> NamesUsed {
     uses
 }
 
-/// The names of volumes that are on their way to other members, or from them; `None` where not all of them read.
+/// The names of volumes that are on their way to other members, or from them; `None` where some names do not read.
 fn on_their_way(state: &State) -> Option<Vec<String>> {
     let leave = state.departures.values().map(|it| Some(it.as_ref().ok()?.name.clone()));
     let come = state.arrivals.values().map(|it| Some(it.as_ref().ok()?.name.clone()));
-    leave.chain(come).collect()
+    let unread = state.spreads.values().any(Result::is_err).then_some(None);
+    leave.chain(come).chain(unread).collect()
 }
 
 /// Tells the group what is served here, and hosts where they find what others serve, until the member stops.

@@ -25,6 +25,8 @@ mod schedules;
 mod set_error;
 mod sets;
 mod snapshots;
+mod spread;
+mod spread_error;
 mod volumes;
 pub(crate) mod watch;
 
@@ -43,7 +45,7 @@ use crate::membership::InGroup;
 use crate::meters::Meters;
 use crate::names::Names;
 use crate::reply::Answer;
-use crate::request::Request;
+use crate::request::{Request, VolumeRequest};
 use crate::serving::Serving;
 use crate::settings::{Hosts, MemberSettings, UnitSave, Unlisted};
 
@@ -54,6 +56,8 @@ use moving::Moving;
 use places::Places;
 pub use set_error::SetError;
 use sets::Sets;
+use spread::Spreads;
+pub use spread_error::SpreadRefusal;
 
 /// How long the end waits for a run of a schedule.
 const RUN_GRACE: Duration = Duration::from_secs(5);
@@ -96,6 +100,8 @@ pub struct Member {
     moving: Moving,
     /// Snapshots of one moment that are taken with other members.
     sets: Sets,
+    /// Volumes that lie on several members.
+    spreads: Spreads,
     events: EventLog,
     /// The array as it was when its changes were told last; `None` before the first look.
     looked: RefCell<Option<Look>>,
@@ -154,6 +160,7 @@ impl Member {
             membership,
             moving: Moving::default(),
             sets: Sets::default(),
+            spreads: Spreads::default(),
             events,
             looked,
         }
@@ -168,12 +175,15 @@ impl Member {
         request: Request,
         asker: &impl Asker,
     ) -> Result<Answer, RequestError> {
-        if let Some(name) = request.volumes().into_iter().find(|name| self.settings.reserves(name))
+        let is_kept = |name: &&str| self.settings.reserves(name);
+        if let Some(name) = request.volumes().into_iter().find(is_kept)
+            && !self.is_purge_of_stray(&request)
         {
             return Err(RequestError::Reserved(name.to_owned()));
         }
         self.check_here(&request)?;
         self.check_unmoved(&request)?;
+        self.check_spread(&request)?;
         let answered = match request {
             Request::Volume(request) => self.volume(request).await,
             Request::Snapshot(request) => self.snapshot(request).await,
@@ -190,6 +200,7 @@ impl Member {
             Request::Configuration(request) => self.configuration(request).await,
             Request::Move(request) => self.moves(request).await,
             Request::Set(request) => self.snapshot_set(request).await,
+            Request::Spread(request) => self.spread(request).await,
             Request::Connections => Ok(Answer::Connections(self.serving.connections().await)),
             Request::Figures => {
                 let figures = self.serving.figures(self.disk_figures()).await;
@@ -198,6 +209,12 @@ impl Member {
             Request::Watch { kinds } => self.watch(&kinds, asker).await,
         };
         answered.map_err(|error| self.explained(error))
+    }
+
+    /// Whether an operator gives up what is left of a spread volume of which nothing is stored.
+    fn is_purge_of_stray(&self, request: &Request) -> bool {
+        let Request::Volume(VolumeRequest::Purge { name }) = request else { return false };
+        self.is_stray_slice(name)
     }
 
     pub(crate) fn array(&self) -> &Array {
@@ -221,6 +238,8 @@ impl Member {
     /// What the array did not bring to its disks.
     pub(crate) async fn close(&self) -> Result<(), array::ArrayError> {
         self.membership.end().await;
+        // Their homes are not to wait for what does not come.
+        self.end_slices().await;
         // A run of a schedule ends before: what it has taken is stored. One that waits for disks is not waited
         // for; the next start finds what it took.
         let at_rest =
@@ -302,7 +321,9 @@ impl Member {
 
     /// [`settle`](Self::settle) is to be called, although no operator has changed anything.
     pub(crate) fn is_unsettled(&self) -> bool {
-        self.serving.is_waiting() || self.settings.is_unsettled()
+        self.serving.is_waiting()
+            || self.settings.is_unsettled()
+            || self.serving.is_of_another_member()
     }
 }
 

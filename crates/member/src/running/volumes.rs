@@ -7,7 +7,7 @@ use std::sync::Arc;
 use array::ArrayError;
 use array::api::{VolumeInfo, VolumeSpec, VolumeState};
 
-use super::{Member, RequestError};
+use super::{Member, RequestError, SpreadRefusal};
 use crate::membership::Claim;
 use crate::reply::{Answer, Registrations, Volume};
 use crate::request::VolumeRequest;
@@ -28,6 +28,9 @@ struct OfHosts {
 impl Member {
     pub(super) async fn volume(&self, request: VolumeRequest) -> Result<Answer, RequestError> {
         match request {
+            VolumeRequest::Purge { name } if self.is_stray_slice(&name) => {
+                return self.purge_stray(&name).await.map(|()| Answer::Done);
+            }
             VolumeRequest::List => return Ok(Answer::Volumes(self.all_volumes())),
             VolumeRequest::Show { name } => return self.show(&name),
             VolumeRequest::Reservations { name } => {
@@ -127,7 +130,8 @@ impl Member {
                     let info = self.find(&name)?;
                     self.serving.withdraw(&self.serving.iqn_of_volume(&info)).await?;
                 }
-                array.set_volume_online(&name, online).await?;
+                let on_array = self.serving.spread().on_array(&name);
+                array.set_volume_online(&on_array, online).await?;
                 Some(name)
             }
             VolumeRequest::Delete { name } => {
@@ -207,10 +211,7 @@ impl Member {
     /// A volume, in the recycle bin or not.
     pub(super) fn find(&self, name: &str) -> Result<VolumeInfo, RequestError> {
         // Not among all of them: what is said of each costs as much as there are snapshots.
-        let found =
-            self.array.volume(name).ok().filter(|volume| {
-                !self.settings.reserves(name) && !self.settings.has_left(volume.id)
-            });
+        let found = self.serving.volume(name);
         found.ok_or_else(|| RequestError::NoSuchVolume(name.to_owned()))
     }
 
@@ -305,6 +306,12 @@ impl Member {
     /// and no underscores. Nor may that part of them be the same where they begin otherwise, as volumes have moved here:
     /// each may move on.
     pub(super) fn check_free(&self, name: &str, except: Option<&str>) -> Result<(), RequestError> {
+        if except != Some(name) && self.serving.spread().takes_name(name) {
+            return Err(match self.serving.spread().is_going(name) {
+                true => SpreadRefusal::Awaited(name.to_owned()).into(),
+                false => ArrayError::VolumeExists(name.to_owned()).into(),
+            });
+        }
         let names = self.serving.names();
         let folded = names.new_volume(name);
         let iqn = match except.and_then(|former| self.array.volume(former).ok()) {

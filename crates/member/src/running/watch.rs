@@ -25,6 +25,9 @@ const SETTINGS_PAUSE: Duration = Duration::from_secs(10);
 /// Between two looks whether the key of secrets is where the next start needs it.
 const KEY_PAUSE: Duration = Duration::from_secs(10);
 
+/// Between two looks at slices that are not served although they are there, or go.
+const SLICES_PAUSE: Duration = Duration::from_secs(5);
+
 /// Between two looks for volumes whose move to here has ended without a word.
 const ARRIVALS_PAUSE: Duration = Duration::from_secs(60);
 
@@ -44,6 +47,7 @@ pub(crate) async fn run(member: Rc<Member>) {
     let mut settings_from = Instant::now();
     let mut key_from = Instant::now();
     let mut arrivals_from = Instant::now();
+    let mut slices_from = Instant::now();
     loop {
         next_note = tell_notes(&member, next_note);
         ring::sleep(PAUSE).await;
@@ -70,6 +74,18 @@ pub(crate) async fn run(member: Rc<Member>) {
             let member = member.clone();
             // What waits for its disks keeps nothing else waiting.
             ring::spawn(async move { member.discard_idle_arrivals().await });
+        }
+        if slices_from.elapsed() >= SLICES_PAUSE && member.are_slices_unsettled() {
+            slices_from = Instant::now();
+            let member = member.clone();
+            // One whose disks hang keeps nothing else waiting.
+            ring::spawn(async move { member.find_slices().await });
+        }
+        let spread = member.serving().spread();
+        // Both are asked, as each is told once.
+        if spread.takes_old() | spread.takes_asking() {
+            let member = member.clone();
+            ring::spawn(async move { member.settle().await });
         }
         let now = Some(names_of(&member));
         if now != disks && member.forget_what_left() {

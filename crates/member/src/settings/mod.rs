@@ -20,8 +20,6 @@ mod room;
 mod saving;
 mod sets;
 mod showing;
-// What drives spread volumes comes next.
-#[allow(dead_code)]
 mod spread;
 mod thread;
 mod units;
@@ -39,6 +37,7 @@ use group::access::{Object, Record};
 use group::accounts::Logins;
 use group::secrets::KeySource;
 use group::settings::{Concerned, Given, Known, NotThere, Rule, Settings, SettingsError, State};
+use group::spread as spread_name;
 use group::store::StoreError;
 use ring::wait::{Bell, Turn};
 use target::Access;
@@ -55,7 +54,9 @@ use key::KeyWatch;
 pub(crate) use of_group::GroupSettings;
 use of_group::Whose;
 use opened::{OpenError, Start, make_key_ready, open_store};
+pub use spread::DamagedRecord;
 use thread::StoreThread;
+
 pub use units::ArrayUnits;
 pub(crate) use units::UnitSave;
 pub(crate) use withheld::Withheld;
@@ -89,6 +90,8 @@ pub(crate) struct MemberSettings {
     turn: Turn,
     kept: RefCell<Arc<Kept>>,
     state: RefCell<Arc<State>>,
+    /// That is what is stored: not between the moment at which they can be read again and that at which they are.
+    is_read: Cell<bool>,
     known: RefCell<Known>,
     /// Volumes whose targets were not given their rules since these changed.
     concerned: RefCell<Concerned>,
@@ -152,6 +155,7 @@ impl MemberSettings {
             turn: Turn::default(),
             kept: RefCell::new(Arc::new(Kept::Nothing)),
             state: RefCell::default(),
+            is_read: Cell::new(true),
             known: RefCell::default(),
             concerned: RefCell::default(),
             units,
@@ -261,6 +265,7 @@ impl MemberSettings {
     /// Whether no volume of an operator may have this name.
     pub(crate) fn reserves(&self, name: &str) -> bool {
         hidden::is_hidden_name(name)
+            || spread_name::is_hidden_name(name)
             || name == hidden::NAME && !matches!(**self.kept.borrow(), Kept::NameTaken)
     }
 
@@ -347,6 +352,7 @@ impl MemberSettings {
         let set = state.destinations.values().map(|destination| destination.id).collect();
         self.published.destinations.replace(known.destinations.clone(), set);
         self.state.replace(state);
+        self.is_read.set(true);
         self.note_change();
     }
 
@@ -374,11 +380,13 @@ impl MemberSettings {
         }
         match &kept {
             Kept::Broken(why) => {
+                self.is_read.set(false);
                 self.units.replace(Err(KeptError::NotAvailable(why.clone()).to_string()));
             }
             Kept::Closed => self.units.replace(Err(KeptError::Stopping.to_string())),
             // One that comes to be has what there was without it: nothing that is stored.
-            Kept::Nothing | Kept::NameTaken | Kept::Open(_) => {}
+            Kept::Nothing | Kept::NameTaken => self.is_read.set(true),
+            Kept::Open(_) => {}
         }
         let before = self.kept.replace(Arc::new(kept));
         self.note_change();
@@ -407,6 +415,9 @@ impl MemberSettings {
         match &**self.kept.borrow() {
             Kept::Broken(why) => Err(KeptError::NotAvailable(why.clone())),
             Kept::Closed => Err(KeptError::Stopping),
+            Kept::Open(_) if !self.is_read.get() => {
+                Err(KeptError::NotAvailable("they are not read yet".to_owned()))
+            }
             Kept::Nothing | Kept::NameTaken | Kept::Open(_) => Ok(self.state.borrow().clone()),
         }
     }
@@ -545,6 +556,7 @@ impl MemberSettings {
         if matches!(**self.kept.borrow(), Kept::NameTaken) {
             let kept = self.look().await;
             if matches!(kept, Kept::Open(_)) {
+                self.is_read.set(false);
                 self.units.replace(Err("they are not read yet".to_owned()));
             }
             let is_open = matches!(kept, Kept::Open(_));
@@ -552,25 +564,6 @@ impl MemberSettings {
             if is_open && self.refresh().await.is_ok() {
                 Box::pin(self.take_over_files()).await;
             }
-        }
-    }
-
-    /// Forgets what is set for volumes that are no more.
-    pub(crate) async fn forget_purged(&self) {
-        let there: Vec<u32> = self.array.volumes().into_iter().map(|volume| volume.id).collect();
-        let is_gone = {
-            let state = self.state.borrow();
-            let mut known = state.volumes.keys().chain(state.adopted.keys());
-            known.any(|volume| !there.contains(volume))
-        };
-        if !is_gone {
-            return;
-        }
-        let forget = async move |settings: &mut Settings| {
-            settings.retain_volumes(|volume| there.contains(&volume)).await
-        };
-        if let Err(error) = self.change(forget).await {
-            tracing::warn!("what was set for volumes that are purged is kept for now: {error}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Saving what units keep.
+//! Saving what units keep, and forgetting what is set for what is no more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -79,6 +79,25 @@ impl MemberSettings {
             Err(error) => {
                 tracing::warn!("what units kept that are no more is kept for now: {error}");
             }
+        }
+    }
+
+    /// Forgets what is set for volumes that are no more.
+    pub(crate) async fn forget_purged(&self) {
+        let there: Vec<u32> = self.array.volumes().into_iter().map(|volume| volume.id).collect();
+        let is_gone = {
+            let state = self.state.borrow();
+            let mut known = state.volumes.keys().chain(state.adopted.keys());
+            known.any(|volume| !there.contains(volume))
+        };
+        if !is_gone {
+            return;
+        }
+        let forget = async move |settings: &mut Settings| {
+            settings.retain_volumes(|volume| there.contains(&volume)).await
+        };
+        if let Err(error) = self.change(forget).await {
+            tracing::warn!("what was set for volumes that are purged is kept for now: {error}");
         }
     }
 }

@@ -11,9 +11,10 @@ use std::fs;
 use std::path::Path;
 
 use group::access::Entry;
-use group::membership::SetId;
+use group::membership::{SetId, SliceId};
 use group::record::Setting;
 use group::settings::SetIntent;
+use group::spread::SliceRecord;
 use iscsi::chap::Credentials;
 use target::{Record, UnitStore};
 
@@ -45,6 +46,19 @@ impl MemberSettings {
         let later = SetIntent::decode(br#"{"version":2,"value":{}}"#);
         assert!(later.is_err(), "it is of a later version");
         Arc::make_mut(&mut self.state.borrow_mut()).sets.insert(id.clone(), later);
+    }
+
+    /// They are lost, as where they could not be read and were given up. For who has the turn.
+    pub(crate) async fn lose(&self) {
+        self.fail_unread().await;
+        self.give_up_unreadable().await;
+        assert_eq!(self.fault(), None, "they are given up");
+    }
+
+    /// What is stored of this slice is damaged, as far as is known.
+    pub(crate) fn damage_slice(&self, id: &SliceId) {
+        let damaged = SliceRecord::decode(b"x");
+        Arc::make_mut(&mut self.state.borrow_mut()).slices.insert(id.clone(), damaged);
     }
 
     /// It reads again.

@@ -7,7 +7,7 @@ use iscsi::framing::{FrameError, FrameHeader, FrameLimits};
 use iscsi::login::{
     LoginClaim, LoginOutcome, LoginRefusal, LoginStep, TargetLogin, TargetLoginConfig,
 };
-use iscsi::params::LocalLimits;
+use iscsi::params::{DigestPolicy, LocalLimits};
 use iscsi::pdu::{BHS_LEN_BYTES, Bhs, padded_len_bytes};
 use ring::{SendBatch, Stream};
 
@@ -52,8 +52,14 @@ pub(super) async fn run(
     let usual = LocalLimits::default();
     let others = session::sessions().len();
     let first_burst_len_bytes = memory::first_burst_bytes(others, usual.first_burst_len_bytes);
+    let digest = match shared.limits.must_digest {
+        true => DigestPolicy::Require,
+        false => usual.header_digest,
+    };
+    let limits =
+        LocalLimits { first_burst_len_bytes, header_digest: digest, data_digest: digest, ..usual };
     let mut machine = TargetLogin::new(TargetLoginConfig {
-        limits: LocalLimits { first_burst_len_bytes, ..usual },
+        limits,
         first_stat_sn: 1,
         command_window: shared.limits.queue_depth,
     });

@@ -22,6 +22,7 @@ pub(crate) fn failed(unit: &Unit, error: BlockError, doing: Doing) -> Outcome {
         BlockError::Medium { .. }
             | BlockError::LostWrites
             | BlockError::Unreachable
+            | BlockError::InDoubt
             | BlockError::Os { .. }
     );
     if is_trouble {
@@ -52,6 +53,12 @@ fn outcome_of(error: BlockError, doing: Doing, block_bytes: u32) -> Outcome {
         BlockError::Unreachable => Sense::new(
             SenseKey::NotReady,
             AdditionalSense::LOGICAL_UNIT_NOT_ACCESSIBLE_ASYMMETRIC_ACCESS_STATE_TRANSITION,
+        ),
+        // It may have been done, so nothing that says that it was not begun. Hosts repeat what may be done twice, and
+        // look at the medium before they repeat a COMPARE AND WRITE.
+        BlockError::InDoubt => Sense::new(
+            SenseKey::AbortedCommand,
+            AdditionalSense::LOGICAL_UNIT_COMMUNICATION_TIME_OUT,
         ),
         BlockError::Reserved => return Outcome::Status(Status::ReservationConflict),
         BlockError::Unsupported => {
@@ -92,6 +99,13 @@ mod tests {
     }
 
     #[test]
+    fn a_change_that_may_have_been_done_is_not_said_to_be_untouched() {
+        let sense = sense_of(BlockError::InDoubt, Doing::Writing);
+        assert_eq!(sense.key, SenseKey::AbortedCommand);
+        assert_eq!((sense.additional.asc, sense.additional.ascq), (0x08, 0x01));
+    }
+
+    #[test]
     fn a_full_device_is_space_allocation_failed_write_protect() {
         let sense = sense_of(BlockError::NoSpace, Doing::Writing);
         assert_eq!(sense, Sense::space_allocation_failed());
@@ -112,6 +126,7 @@ mod tests {
             BlockError::Busy,
             BlockError::Unsupported,
             BlockError::Unreachable,
+            BlockError::InDoubt,
             BlockError::Reserved,
             BlockError::Os { errno: 5 },
         ];

@@ -161,6 +161,12 @@ impl Targets {
         self.take(iqn, false, grace).await
     }
 
+    /// Whether a disk still works for the last hosts of a unit with this serial number, which is not served any more.
+    #[must_use]
+    pub fn is_at_work(&self, serial: &str) -> bool {
+        self.0.targets.kept(std::iter::once(serial)).1
+    }
+
     /// As [`remove`](Self::remove), but the name stays known, also if it has never been served:
     /// hosts that log in hear that the service is unavailable for now, and so try again until it
     /// is [added](Self::add) back. "No such target" would make many of them give up. Until then their

@@ -2,7 +2,7 @@
 
 use iscsi::pdu::{DataOut, RESERVED_TAG, RejectReason};
 
-use crate::common::{Broken, Command, Connection, Login, Rig, pattern};
+use crate::common::{Broken, Command, Connection, Login, Rig, config, pattern, ram};
 
 const ABORTED_BY_CRC: (u8, u8, u8) = (0x0b, 0x47, 0x05);
 
@@ -28,6 +28,21 @@ fn reads_and_writes_carry_digests_both_ways() {
     host.run(&Command::write(50, &data).immediate_data()).good();
     assert!(host.run(&Command::read(50, 8)).good() == data);
     assert_eq!(host.ping(b"odd"), b"odd", "the padding is under the digest too");
+}
+
+#[test]
+fn a_login_without_digests_is_refused_where_they_must_be() {
+    let mut config = config([ram()]);
+    config.limits.must_digest = true;
+    let rig = Rig::start(config);
+    let mut bare = Login::new("host");
+    bare.limits.header_digest = iscsi::params::DigestPolicy::Refuse;
+    bare.limits.data_digest = iscsi::params::DigestPolicy::Refuse;
+    assert!(bare.connect(rig.portal()).is_err());
+    // Who would rather do without is asked for them.
+    let host = Login::new("host").connect(rig.portal()).unwrap();
+    assert!(host.params.header_digest && host.params.data_digest);
+    with_digests(&rig).expect_alive();
 }
 
 #[test]

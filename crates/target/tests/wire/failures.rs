@@ -141,6 +141,8 @@ fn each_failure_of_a_disk_is_told_whatever_the_command() {
         BlockError::Busy,
         BlockError::LostWrites,
         BlockError::Unsupported,
+        BlockError::Unreachable,
+        BlockError::InDoubt,
         BlockError::Os { errno: 22 },
     ];
     for error in errors {

@@ -164,8 +164,11 @@ fn a_target_is_not_served_anew_while_a_disk_works_for_its_last_hosts() {
     let mut renamed = target_of(THIRD, [device.clone()]);
     renamed.units[0].serial = target_of(SECOND, [device.clone()]).units[0].serial.clone();
     assert!(matches!(targets.add(renamed), Err(TargetError::Busy(_))), "nor under another name");
+    let serial = target_of(SECOND, [device.clone()]).units[0].serial.clone();
+    assert!(targets.is_at_work(&serial));
     disk.release();
-    wait_until("the last task is over", || again().is_ok());
+    wait_until("the last task is over", || !targets.is_at_work(&serial));
+    again().unwrap();
     let mut host = ready(&rig, SECOND);
     host.run(&Command::write(0, &pattern(512, 2)).immediate_data()).good();
     assert!(host.run(&Command::read(0, 1)).good() == pattern(512, 2));

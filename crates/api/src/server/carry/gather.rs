@@ -23,7 +23,7 @@ use crate::problem::{Code, Problem};
 use crate::server::admit::Caller;
 use crate::server::app::App;
 use crate::server::pages::Item;
-use crate::types::{Connection, Job, List, OfAnswer, Schedule, Snapshot, Transit, Volume};
+use crate::types::{Connection, Job, List, OfAnswer, Schedule, Slice, Snapshot, Transit, Volume};
 
 /// How long another member may take for its part of a list: whoever looks at the group is not kept waiting by one of
 /// which nobody knows yet that it is away.
@@ -99,6 +99,7 @@ of_member! {
     Schedule: |it| (&it.name, &it.member);
     Job: |it| (&it.subject, &it.member, it.kind.word());
     Transit: |it| (&it.volume, &it.member, &it.id);
+    Slice: |it| (&it.volume, &it.on, &it.member, &it.id);
     Connection: |it| (
         (&it.volume, &it.snapshot, &it.iqn, &it.host, &it.member),
         (it.session, it.connection),
@@ -138,18 +139,30 @@ where
     T: OfMember + DeserializeOwned,
     List<T>: OfAnswer,
 {
+    let own = async {
+        let List(own) = app.ask::<List<T>>(own).await?;
+        Ok(own)
+    };
+    gather_with(app, meant, path, own).await
+}
+
+/// The same, where `own` finds what this member has.
+pub(in crate::server) async fn gather_with<T: OfMember + DeserializeOwned>(
+    app: &Arc<App>,
+    meant: &Meant,
+    path: &str,
+    own: impl Future<Output = Result<Vec<T>, Problem>>,
+) -> Result<Gathered<T>, Problem> {
     let Meant::Group(now, caller) = meant else {
-        let List(all) = app.ask::<List<T>>(own).await?;
-        return Ok(Gathered { all: here(app, all), missing: BTreeSet::new() });
+        return Ok(Gathered { all: here(app, own.await?), missing: BTreeSet::new() });
     };
     let _place = app.gathers(caller.owner()).await?;
     let budget = Budget::default();
     let others = now.roll.members.keys().copied().filter(|member| *member != now.me);
     let asked = Part { app, now, caller, budget: &budget };
     let parts = join_all(others.map(|member| asked.of::<T>(member, path)));
-    let (own, parts) = tokio::join!(app.ask::<List<T>>(own), parts);
-    let List(own) = own?;
-    let mut all: Vec<T> = own.into_iter().map(|item| item.on(Some(&now.name))).collect();
+    let (own, parts) = tokio::join!(own, parts);
+    let mut all: Vec<T> = own?.into_iter().map(|item| item.on(Some(&now.name))).collect();
     let mut missing = BTreeSet::new();
     for (name, part) in parts {
         match part {

@@ -42,7 +42,7 @@ mod whose;
 use std::net::SocketAddr;
 
 use axum::http::HeaderName;
-use group::membership::{MemberRecord, PORTS, Roll};
+use group::membership::{CARRIED_BEHIND, MemberRecord, Roll};
 use group::ownership::MemberId;
 use member::RollNow;
 
@@ -50,7 +50,7 @@ pub(super) use admission::{AskingMember, admit_carried, admit_member};
 pub(super) use behalf::{Behalf, Carried};
 pub(super) use entrance::attend;
 pub(super) use fetch::{Budget, fetch};
-pub(super) use gather::{Meant, OfMember, count_elsewhere, gather, here, one_here};
+pub(super) use gather::{Meant, OfMember, count_elsewhere, gather, gather_with, here, one_here};
 pub(super) use lines::Lines;
 pub(super) use own_line::{OwnError, OwnLine};
 pub(super) use send::send;
@@ -66,7 +66,7 @@ const ON_BEHALF: HeaderName = HeaderName::from_static("drystone-on-behalf");
 const REPEATED: HeaderName = HeaderName::from_static("drystone-repeated");
 
 /// How far behind the door of a member the port is at which it answers others of its group: the last of its own.
-const PORT_OFFSET: u16 = PORTS - 1;
+const PORT_OFFSET: u16 = CARRIED_BEHIND;
 
 /// The other member that has answered.
 #[derive(Debug, Clone, PartialEq, Eq)]

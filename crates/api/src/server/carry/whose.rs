@@ -148,6 +148,9 @@ const WHOSE: &[(&str, &str, Whose)] = &[
     ("GET", "/v1/schedules/{name}", Schedule),
     ("PATCH", "/v1/schedules/{name}", ChangedSchedule),
     ("DELETE", "/v1/schedules/{name}", Schedule),
+    ("GET", "/v1/slices", Merged),
+    ("DELETE", "/v1/slices/{id}", Here),
+    ("POST", "/v1/slices/{id}/rebuild", Here),
     ("GET", "/v1/snapshots", SnapshotsAsked),
     ("POST", "/v1/snapshots", Volumes),
     ("GET", "/v1/snapshots/{volume}/{name}", Volume),
@@ -259,7 +262,7 @@ mod tests {
     }
 
     fn is_merged(path: &str) -> bool {
-        ["/v1/jobs", "/v1/connections", "/v1/transits"].contains(&path)
+        ["/v1/jobs", "/v1/connections", "/v1/slices", "/v1/transits"].contains(&path)
     }
 
     #[test]

@@ -360,12 +360,15 @@ pub(super) async fn share_settings(
 pub(super) struct RemoveQuery {
     /// Also if it has a part in moving volumes: an operator may have to settle each of these moves then.
     despite_moves: Option<bool>,
+    /// Also if volumes that lie on several members lie on it, too: what they have there is lost.
+    despite_spreads: Option<bool>,
 }
 
 /// Remove a member from the group
 ///
 /// It keeps its array and serves its volumes, in no group. One that is gone for good can be removed as well. One that is
-/// there and has a part in moving volumes is not, unless that is said.
+/// there and has a part in moving volumes is not, unless that is said, and neither is one that has a part of volumes that lie on
+/// several members.
 #[utoipa::path(
     delete, path = "/v1/members/{name}", tag = "group",
     params(("name" = String, Path, description = "The member."), RemoveQuery),
@@ -374,10 +377,12 @@ pub(super) struct RemoveQuery {
 pub(super) async fn remove_member(
     State(app): Shared,
     Named(member): Named<String>,
-    Asked(RemoveQuery { despite_moves }): Asked<RemoveQuery>,
+    Asked(RemoveQuery { despite_moves, despite_spreads }): Asked<RemoveQuery>,
 ) -> Result<StatusCode, Problem> {
-    let despite_moves = despite_moves.unwrap_or(false);
-    app.ask::<Nothing>(Request::Group(GroupRequest::Remove { member, despite_moves })).await?;
+    let is_said = |despite: Option<bool>| despite.unwrap_or(false);
+    let (despite_moves, despite_spreads) = (is_said(despite_moves), is_said(despite_spreads));
+    let request = GroupRequest::Remove { member, despite_moves, despite_spreads };
+    app.ask::<Nothing>(Request::Group(request)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -23,6 +23,7 @@ mod reservations;
 mod runs;
 mod schedules;
 mod sets;
+mod slices;
 mod snapshots;
 mod tokens;
 mod transits;
@@ -68,6 +69,9 @@ fn of_volumes(router: OpenApiRouter<Arc<App>>) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(volumes::move_volume))
         .routes(routes!(transits::list_transits))
         .routes(routes!(transits::settle_transit))
+        .routes(routes!(slices::list_slices))
+        .routes(routes!(slices::discard_slice))
+        .routes(routes!(slices::rebuild_volume))
         .routes(routes!(reservations::show_reservations))
         .routes(routes!(reservations::clear_reservations))
         .routes(routes!(volumes::list_changes))
@@ -190,7 +194,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 pub(super) fn carried_router(app: Arc<App>) -> Router {
     let admission = from_fn_with_state(app.clone(), carry::admit_carried);
     let of_itself = from_fn_with_state(app.clone(), carry::admit_member);
-    let moves = moves::router().merge(sets::router()).layer(of_itself);
+    let members = moves::router().merge(sets::router()).merge(slices::router());
+    let moves = members.layer(of_itself);
     done_here(&app).layer(admission).merge(moves).with_state(app)
 }
 

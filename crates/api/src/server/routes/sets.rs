@@ -1,5 +1,5 @@
 //! `/v1/sets`: what members ask of each other as they take snapshots of one moment. It is answered to members alone, at
-//! the last of their ports, and is in no document.
+//! the port where they are asked, and is in no document.
 
 use std::sync::Arc;
 

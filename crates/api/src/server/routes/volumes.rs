@@ -14,10 +14,12 @@ use super::described::{ChangeRefusals, IdempotencyKey, IfMatch, Refusals};
 use super::{Shared, tagged};
 use crate::problem::{Code, Problem};
 use crate::server::admit::Caller;
+use crate::server::app::App;
 use crate::server::body::{Asked, Named, Sent};
 use crate::server::carry::{Meant, gather, one_here};
 use crate::server::moving;
 use crate::server::pages::{Page, page};
+use crate::server::spread;
 use crate::server::tags::{Kept, Wanted};
 use crate::types::{Extent, List, NewVolume, Nothing, Run, Volume, VolumeChange, VolumeMove};
 
@@ -59,13 +61,15 @@ pub(super) async fn list_volumes(
     uri: Uri,
 ) -> Result<Response, Problem> {
     let own = Request::Volume(VolumeRequest::List);
-    let gathered = gather::<Volume>(&app, &meant, "/v1/volumes", own).await?;
+    let mut gathered = gather::<Volume>(&app, &meant, "/v1/volumes", own).await?;
+    spread::with_slices(&app, &mut gathered.all).await;
     Ok(gathered.tell(page(&gathered.all, query.page(), &uri)?))
 }
 
 /// Make a volume
 ///
-/// It is served to hosts at once. In a group it is put on the member of the pool that has most room.
+/// It is served to hosts at once. In a group it is put on the member of the pool that has most room; with `spread`, that is
+/// its home, and parts of it lie on other members of the pool.
 #[utoipa::path(
     post, path = "/v1/volumes", tag = "volumes", params(IdempotencyKey), request_body = NewVolume,
     responses(
@@ -84,11 +88,15 @@ pub(super) async fn create_volume(
                         started: leave the pool out";
         return Err(Problem::new(Code::NoGroup, sentence));
     }
-    let kept = Kept::Volume(new.name.clone());
-    let request = Request::Volume(VolumeRequest::Create(new.into()));
-    let made: Volume = app.change(kept, None, request).await?;
+    let made = match new.spread {
+        None | Some(1) => {
+            let kept = Kept::Volume(new.name.clone());
+            let request = Request::Volume(VolumeRequest::Create(new.into()));
+            one_here(&app, app.change::<Volume>(kept, None, request).await?)
+        }
+        Some(_) => spread::create(&app, new).await?,
+    };
     let location = [(LOCATION, format!("/v1/volumes/{}", made.name))];
-    let made = one_here(&app, made);
     Ok((location, tagged(StatusCode::CREATED, &made)).into_response())
 }
 
@@ -107,7 +115,7 @@ pub(super) async fn show_volume(
     Named(name): Named<String>,
 ) -> Result<Response, Problem> {
     let shown: Volume = app.ask(Request::Volume(VolumeRequest::Show { name })).await?;
-    Ok(tagged(StatusCode::OK, &one_here(&app, shown)))
+    Ok(tagged(StatusCode::OK, &with_slices(&app, shown).await))
 }
 
 /// Change a volume
@@ -129,10 +137,23 @@ pub(super) async fn change_volume(
     Wanted(tag): Wanted,
     Sent(change): Sent<VolumeChange>,
 ) -> Result<Response, Problem> {
-    let kept = Kept::Volume(name.clone());
-    let request = Request::Volume(request_of(name, change)?);
-    let changed: Volume = app.change(kept, tag, request).await?;
-    Ok(tagged(StatusCode::OK, &one_here(&app, changed)))
+    let request = request_of(name.clone(), change)?;
+    if let VolumeRequest::Resize { size_bytes, shrink: false, .. } = &request
+        && let Some(shown) = spread::named(&app, &name).await
+    {
+        let grown = spread::grow(&app, &shown, (tag, *size_bytes)).await?;
+        return Ok(tagged(StatusCode::OK, &grown));
+    }
+    let changed: Volume = app.change(Kept::Volume(name), tag, Request::Volume(request)).await?;
+    Ok(tagged(StatusCode::OK, &with_slices(&app, changed).await))
+}
+
+/// A volume of this member, with where it lies.
+async fn with_slices(app: &App, volume: Volume) -> Volume {
+    let mut shown = [one_here(app, volume)];
+    spread::with_slices(app, &mut shown).await;
+    let [shown] = shown;
+    shown
 }
 
 /// What a change is to a member.
@@ -206,7 +227,8 @@ pub(super) async fn undelete_volume(
 
 /// Give up a volume in the recycle bin for good
 ///
-/// Its space comes back in the background: see the jobs of kind `delete`.
+/// Its space comes back in the background: see the jobs of kind `delete`. A volume that lies on several members has no
+/// recycle bin: it goes so once it is offline, and its slices on members that cannot be reached go when they are.
 #[utoipa::path(
     post, path = "/v1/volumes/{name}/purge", tag = "volumes",
     params(("name" = String, Path, description = "The volume."), IfMatch, IdempotencyKey),
@@ -217,6 +239,10 @@ pub(super) async fn purge_volume(
     Named(name): Named<String>,
     Wanted(tag): Wanted,
 ) -> Result<StatusCode, Problem> {
+    if let Some(shown) = spread::named(&app, &name).await {
+        spread::delete(&app, &shown, tag).await?;
+        return Ok(StatusCode::NO_CONTENT);
+    }
     let kept = Kept::Volume(name.clone());
     let request = Request::Volume(VolumeRequest::Purge { name });
     app.change::<Nothing>(kept, tag, request).await?;

@@ -84,6 +84,7 @@ fn device_errors_keep_their_meaning() {
     assert_eq!(of(BlockError::Medium { at: 4096 }), at(Errno::Io, Some(4096)));
     assert_eq!(of(BlockError::LostWrites), at(Errno::Io, None));
     assert_eq!(of(BlockError::Unreachable), at(Errno::Io, None));
+    assert_eq!(of(BlockError::InDoubt), at(Errno::Io, None));
     assert_eq!(of(BlockError::Reserved), at(Errno::Io, None));
     assert_eq!(of(BlockError::Os { errno: 0 }), at(Errno::Io, None));
     assert_eq!(of(BlockError::NoSpace), at(Errno::NoSpace, None));

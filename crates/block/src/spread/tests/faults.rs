@@ -42,9 +42,7 @@ fn a_slice_that_is_gone_fails_for_its_pages_and_for_no_others() {
                     assert_eq!(answer, wanted, "at {place}");
                 }
                 assert_eq!(disk.extent(place).await.map(drop), wanted, "at {place}");
-                // The slice does not say whether it has begun.
-                let in_doubt = wanted.map_err(|_| IN_DOUBT);
-                assert_eq!(compared(disk, place, len).await, in_doubt, "at {place}");
+                assert_eq!(compared(disk, place, len).await, wanted, "at {place}");
             }
         }
         // Over a border it is told to who needs it.

@@ -19,22 +19,22 @@ fn compared(disk: &SpreadDisk, write: u32) -> IoFuture<Compared> {
     disk.compare_and_write(AT, summed(LEN, 1), summed(LEN, write), VOLATILE)
 }
 
-/// The same request, made anew, would find a difference that it has made itself.
+/// The same request, made anew, would find a difference that it has made itself: in all of its blocks, or in half of them.
 #[test]
 fn a_comparison_whose_answer_was_lost_is_in_doubt() {
     on_a_core(async {
-        let lost = Fault::LoseAnswer(BlockError::Unreachable);
+        let lost = Fault::LoseAnswer(BlockError::InDoubt);
         // Within one slice.
         let faulty = volume().await;
         faulty.slices[1].inject(Rule::always(Operation::ReadModifyWrite, lost).times(1));
         let (old, new) = (summed(LEN, 1).slice(4 * 512..8 * 512), summed(LEN / 2, 2));
         let compared_on_one = faulty.disk.compare_and_write(MIB, old, new, VOLATILE).await;
-        assert_eq!(compared_on_one, Err(IN_DOUBT));
+        assert_eq!(compared_on_one, Err(BlockError::InDoubt));
         assert!(read(&*faulty.disk, MIB, LEN / 2).await == bytes_of(&summed(LEN / 2, 2)));
         // Over a border, where the answer of the first side is lost.
         let faulty = volume().await;
         faulty.slices[1].inject(Rule::always(Operation::Write, lost).times(1));
-        assert_eq!(compared(&faulty.disk, 2).await, Err(IN_DOUBT));
+        assert_eq!(compared(&faulty.disk, 2).await, Err(HALF_DONE));
         let (old, new) = (bytes_of(&summed(LEN, 1)), bytes_of(&summed(LEN, 2)));
         let found = read(&*faulty.disk, AT, LEN).await;
         let (home, other) = found.split_at(LEN as usize / 2);
@@ -57,32 +57,65 @@ fn a_comparison_that_cannot_read_is_not_begun() {
     });
 }
 
+/// Hosts wait for pages that are away.
+#[test]
+fn a_comparison_that_was_never_sent_is_not_begun() {
+    on_a_core(async {
+        let gone = BlockError::Unreachable;
+        let faulty = volume().await;
+        for operation in [Operation::ReadModifyWrite, Operation::Write] {
+            faulty.slices[1].inject(Rule::always(operation, Fault::Fail(gone)));
+        }
+        let (old, new) = (summed(LEN, 1).slice(4 * 512..8 * 512), summed(LEN / 2, 2));
+        assert_eq!(faulty.disk.compare_and_write(MIB, old, new, VOLATILE).await, Err(gone));
+        assert_eq!(compared(&faulty.disk, 2).await, Err(gone));
+        faulty.slices[1].heal();
+        assert!(read(&*faulty.disk, AT, LEN).await == bytes_of(&summed(LEN, 1)));
+        assert_eq!(compared(&faulty.disk, 2).await, Ok(Compared::Equal));
+    });
+}
+
+/// To write the same again ends what may be half done.
+#[test]
+fn a_write_whose_answer_was_lost_may_be_repeated() {
+    on_a_core(async {
+        let lost = BlockError::InDoubt;
+        let faulty = volume().await;
+        let rule = Rule::always(Operation::Write, Fault::LoseAnswer(lost)).times(1);
+        faulty.slices[1].inject(rule);
+        assert_eq!(faulty.disk.write(AT, summed(LEN, 2), ATOMIC).await, Err(lost));
+        assert_eq!(faulty.disk.write(AT, summed(LEN, 2), ATOMIC).await, Ok(()));
+        assert!(read(&*faulty.disk, AT, LEN).await == bytes_of(&summed(LEN, 2)));
+    });
+}
+
 /// None of these errors is one that says, or lets a host believe, that nothing was begun.
 #[test]
 fn what_stays_half_done_is_not_told_as_not_begun() {
     on_a_core(async {
         for error in [
             BlockError::Unreachable,
+            BlockError::InDoubt,
             BlockError::NoSpace,
             BlockError::Reserved,
             // Linux repeats a write that ends in one.
             BlockError::Medium { at: AT + BLOCK },
             BlockError::LostWrites,
-            IN_DOUBT,
+            HALF_DONE,
         ] {
             let faulty = volume().await;
             let disk = &faulty.disk;
             for operation in [Operation::Write, Operation::ReadModifyWrite] {
                 faulty.slices[0].inject(Rule::always(operation, Fault::Fail(error)));
             }
-            assert_eq!(compared(disk, 2).await, Err(IN_DOUBT), "{error}");
+            assert_eq!(compared(disk, 2).await, Err(HALF_DONE), "{error}");
             // This really is what it must not be repeated over.
             let again = compared(disk, 2).await;
             assert_eq!(again, Ok(Compared::Miscompare { offset_bytes: LEN as usize / 2 }));
-            assert_eq!(disk.write(AT, summed(LEN, 3), ATOMIC).await, Err(IN_DOUBT), "{error}");
+            assert_eq!(disk.write(AT, summed(LEN, 3), ATOMIC).await, Err(HALF_DONE), "{error}");
             assert_eq!(
                 disk.or_write(AT, equal(LEN, 0xff), VOLATILE).await,
-                Err(IN_DOUBT),
+                Err(HALF_DONE),
                 "{error}"
             );
         }
@@ -116,7 +149,7 @@ fn what_is_half_done_is_given_up_at_last() {
         let disk = &faulty.disk;
         let busy = Rule::always(Operation::Write, Fault::Fail(BlockError::Busy));
         faulty.slices[0].inject(busy);
-        assert_eq!(disk.write(AT, summed(LEN, 4), ATOMIC).await, Err(IN_DOUBT));
+        assert_eq!(disk.write(AT, summed(LEN, 4), ATOMIC).await, Err(HALF_DONE));
     });
 }
 

@@ -207,6 +207,11 @@ fn what_members_serve_is_said_and_said_anew() {
         shares: true,
         leaving: vec!["iqn.gone".to_owned()],
         moves: vec![ListedMove { volume: "db".to_owned(), other: MemberId(2) }],
+        spreads: vec![ListedSpread {
+            volume: "wide".to_owned(),
+            home: MemberId(1),
+            members: [MemberId(1), MemberId(2)].into(),
+        }],
     };
     let before = read(&membership).guard;
     for inventory in [full, Inventory::default()] {

@@ -189,3 +189,26 @@ fn what_is_about_to_be_stored_is_not_passed_over() {
     home.give_up();
     assert_eq!(store(&mut home), standing(GIB, SpreadStage::Whole), "it was whole before that");
 }
+
+/// The store says no, and may have stored it for all that: hosts use the volume as before.
+#[test]
+fn hosts_that_are_in_are_shut_out_first_whatever_was_not_stored_before() {
+    for is_done in [true, false] {
+        let mut home = whole(GIB);
+        home.served();
+        home.grow(2 * GIB).expect("it can");
+        let growing = standing(GIB, SpreadStage::Growing { to_bytes: 2 * GIB });
+        home.reread(if is_done { growing } else { standing(GIB, SpreadStage::Whole) });
+        if is_done {
+            assert_eq!(store(&mut home), standing(GIB, SpreadStage::Whole));
+        }
+        assert_eq!(home.may_serve(), Some(GIB));
+        home.delete().expect("it can");
+        home.reread(if is_done { going(&[]) } else { standing(GIB, SpreadStage::Whole) });
+        if !is_done {
+            home.delete().expect("it can");
+            store(&mut home);
+        }
+        assert_eq!(home.step(), HomeStep::ShutOut, "{is_done}");
+    }
+}

@@ -14,7 +14,7 @@ fn stored(record: SpreadRecord) -> SpreadRecords {
 }
 
 fn says(spreads: Option<&SpreadRecords>, has_own_slice: bool) -> HomeSays {
-    home_says(&question(), Some((&group(), HOME)), spreads, has_own_slice)
+    home_says(&question(), Some((&group(), HOME)), spreads, (ARRAY, has_own_slice))
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn only_the_home_as_it_was_says_that_a_volume_has_gone() {
     let nothing = SpreadRecords::new();
     let record = slice(SliceStage::Here);
     for who in [Some((&group, MemberId(9))), Some((&other_group, HOME)), None] {
-        let says = home_says(&question(), who, Some(&nothing), false);
+        let says = home_says(&question(), who, Some(&nothing), (ARRAY, false));
         assert_eq!(says, HomeSays::OtherGroup, "{who:?}");
     }
     let me = Some((&group, MemberId(2)));
@@ -84,6 +84,52 @@ fn a_slice_stays_by_all_other_words_and_by_none() {
             assert_eq!(fate(who, true, heard), other, "{who:?}");
         }
     }
-    let wanted = "its volume was at member 1, which is no member of the group any more: it stays until you delete it";
+    let wanted = "its volume was at member 1, which is no member of the group any more: its data stay as long as nobody \
+                  says that they are not needed";
     assert_eq!(WhyLeft::HomeRemoved(HOME).to_string(), wanted);
+}
+
+/// The disks of the home were put back from an image that knows nothing of the volume: its data are in the slices.
+#[test]
+fn a_slice_that_was_used_does_not_go_as_its_home_has_forgotten_it() {
+    let (group, me) = (group(), MemberId(2));
+    let heard = Some((HOME, HomeSays::Gone));
+    for stage in [SliceStage::Making, SliceStage::Here] {
+        let fate = decide_slice(&slice(stage), Some((&group, me)), true, heard);
+        assert_eq!(fate, SliceFate::Go, "nobody has it open");
+    }
+    let fate = decide_slice(&used(SliceStage::Here), Some((&group, me)), true, heard);
+    assert_eq!(fate, SliceFate::LeftOver(WhyLeft::HomeForgot(HOME)));
+    let said = WhyLeft::HomeForgot(HOME).to_string();
+    assert!(said.contains("put the newer ones back"), "{said}");
+}
+
+/// Its data directory says that it is the home, and other disks are in it.
+#[test]
+fn a_home_with_another_array_says_nothing_of_the_volume() {
+    let nothing = SpreadRecords::new();
+    for spreads in [Some(&nothing), Some(&stored(record(SpreadStage::Whole))), None] {
+        let says = home_says(&question(), Some((&group(), HOME)), spreads, ("badcafe", false));
+        assert_eq!(says, HomeSays::OtherGroup);
+    }
+    let why = WhyLeft::HomeElsewhere(HOME).to_string();
+    assert!(why.contains("another member now or has other disks"), "{why}");
+}
+
+#[test]
+fn nobody_is_told_to_delete_data_that_are_there() {
+    let whys = [
+        WhyLeft::OtherMember.to_string(),
+        WhyLeft::HomeRemoved(HOME).to_string(),
+        WhyLeft::HomeElsewhere(HOME).to_string(),
+        WhyLeft::HomeUnread(HOME).to_string(),
+        WhyLeft::HomeForgot(HOME).to_string(),
+        SliceRefusal::OtherMember(HOME).to_string(),
+        SliceRefusal::Unrecorded.to_string(),
+        SliceRefusal::OldSlice.to_string(),
+        SliceRefusal::OldHome(HOME).to_string(),
+    ];
+    for why in whys {
+        assert!(!why.contains("delete"), "{why}");
+    }
 }

@@ -4,7 +4,9 @@
 mod home;
 mod janitor;
 mod model;
+mod opening;
 mod placement;
+mod rebuild;
 mod record;
 mod removal;
 mod slice;
@@ -17,6 +19,9 @@ use crate::ownership::MemberId;
 const GIB: u64 = 1 << 30;
 
 const HOME: MemberId = MemberId(1);
+
+/// The array of the home.
+const ARRAY: &str = "c0ffee";
 
 fn group() -> GroupId {
     "0".repeat(32).parse().expect("it is one")
@@ -37,11 +42,13 @@ fn record_of(standing: SpreadStanding) -> SpreadRecord {
     SpreadRecord {
         id: spread_id(),
         group: group(),
+        home_array: ARRAY.to_owned(),
         name: "vm".to_owned(),
         size_bytes: standing.size_bytes,
         page_bytes: PAGE_BYTES,
         pattern: vec![0, 1, 0, 2].try_into().expect("it is one"),
         seats: (0..3).map(seat).collect(),
+        openings: vec![Openings::default(); 3],
         stage: standing.stage,
     }
 }
@@ -58,6 +65,12 @@ fn slice_record(at: usize, standing: SliceStanding) -> SliceRecord {
 
 fn slice(stage: SliceStage) -> SliceRecord {
     slice_record(0, SliceStanding { size_bytes: GIB, stage })
+}
+
+/// One that its home has opened.
+fn used(stage: SliceStage) -> SliceRecord {
+    let begun = Opening::NEVER.next(7);
+    SliceRecord { begun, opened: begun, ..slice(stage) }
 }
 
 /// In the order of these numbers.

@@ -6,7 +6,7 @@
 //! the slice changed. A member with a slice has nothing in memory: one that ends does nothing for a while.
 
 use super::super::*;
-use super::{HOME, group, record_of, slice_record};
+use super::{ARRAY, HOME, group, record_of, slice_record};
 use crate::ownership::MemberId;
 
 /// Members beside the home.
@@ -16,7 +16,7 @@ const OTHERS: usize = 2;
 const SMALL: u64 = 1;
 const LARGE: u64 = 2;
 
-/// How often the home may end.
+/// How often the home may end, or its store say that something is not stored.
 const ENDS: u8 = 2;
 
 /// Rounds in which all that is open is done, at most.
@@ -62,6 +62,17 @@ impl Kind {
     }
 }
 
+/// What a home loses of a whole volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Loss {
+    /// All that it has stored of it, which does not read and is thrown away. Its own slice is there.
+    Record,
+    /// That and its own slice: its array is one of before the volume was made.
+    Both,
+    /// Its array is one of when the volume was being made.
+    Steps,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Step {
     /// The home does what is next.
@@ -80,8 +91,12 @@ pub(super) enum Step {
     Start {
         reads: bool,
     },
-    /// All that the home has stored of a whole volume is thrown away, as it does not read. Its own slice is there.
-    Lose,
+    /// The store says that what the home had it store is not stored, and it may be.
+    StoreFails {
+        is_done: bool,
+    },
+    /// The home is not what it was any more.
+    Lose(Loss),
     /// The home is removed from the group.
     Remove,
     /// An order comes to a member, which does the next thing about it.
@@ -130,8 +145,12 @@ impl Step {
             Self::Grow,
             Self::Delete,
             Self::End,
-            Self::Lose,
             Self::Remove,
+            Self::Lose(Loss::Record),
+            Self::Lose(Loss::Both),
+            Self::Lose(Loss::Steps),
+            Self::StoreFails { is_done: true },
+            Self::StoreFails { is_done: false },
         ];
         of_home.into_iter().chain(starts).chain((0..OTHERS).flat_map(of))
     }
@@ -143,6 +162,8 @@ struct Part {
     stored: Option<(SliceStage, u64)>,
     /// The size of its volume.
     volume: Option<u64>,
+    /// It has stored that it was opened.
+    was_used: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -153,8 +174,10 @@ pub(super) struct World {
     reads: bool,
     is_member: bool,
     stored: Option<SpreadStanding>,
-    /// It was whole in this size, and nothing is stored of it any more.
+    /// It was whole in this size and may have had data, and nothing is stored of that any more.
     lost: Option<u64>,
+    /// Hosts have used it: all slices were opened before that.
+    was_used: bool,
     /// The size of the home's own slice.
     own: Option<u64>,
     /// The size that hosts see.
@@ -166,6 +189,11 @@ pub(super) struct World {
     /// The home has said once that there is no such volume, which may be heard at any time.
     has_said_gone: bool,
     parts: [Part; OTHERS],
+}
+
+/// What a slice has stored of its openings.
+fn opening(was_used: bool) -> Opening {
+    if was_used { Opening::NEVER.next(1) } else { Opening::NEVER }
 }
 
 fn number(at: usize) -> MemberId {
@@ -185,7 +213,7 @@ impl Part {
 
 impl World {
     pub(super) fn new() -> Self {
-        let part = Part { stored: None, volume: None };
+        let part = Part { stored: None, volume: None, was_used: false };
         Self {
             is_up: true,
             home: Some(Home::create(OTHERS as u8 + 1, SMALL)),
@@ -193,6 +221,7 @@ impl World {
             is_member: true,
             stored: None,
             lost: None,
+            was_used: false,
             own: None,
             served: None,
             ends: 0,
@@ -209,8 +238,20 @@ impl World {
             let is_own = self.own.is_some_and(|own| own >= size_bytes);
             is_own && self.parts.iter().all(|part| part.is_here(size_bytes))
         };
-        if self.whole().or(self.lost).is_some_and(|size_bytes| !has_all(size_bytes)) {
+        if self.whole().is_some_and(|size_bytes| !has_all(size_bytes)) {
             return Some("a volume is whole, and has not all of its slices");
+        }
+        let is_here = |size_bytes| self.parts.iter().all(|part| part.is_here(size_bytes));
+        if self.lost.is_some_and(|size_bytes| !is_here(size_bytes)) {
+            return Some("a slice goes that may be all that is left of data");
+        }
+        let is_smaller = |part: &Part| {
+            part.stored.zip(part.volume).is_some_and(|((stage, size_bytes), volume)| {
+                stage != SliceStage::Going && volume < size_bytes
+            })
+        };
+        if self.parts.iter().any(is_smaller) {
+            return Some("a slice is stored larger than it is");
         }
         if self.served.is_some_and(|size_bytes| !has_all(size_bytes)) {
             return Some("hosts use a volume that has not all of its slices");
@@ -258,9 +299,10 @@ impl World {
             Step::Delete => world.with_home(|home| drop(home.delete())),
             Step::End => self.is_up && self.ends < ENDS && world.end(),
             Step::Start { reads } => !self.is_up && self.is_member && world.start(reads, flaw),
-            Step::Lose => {
-                (world.lost, world.stored) = (self.whole(), None);
-                !self.is_up && world.lost.is_some()
+            Step::Lose(loss) => !self.is_up && self.lost.is_none() && world.lose(loss),
+            // With no host in it is as an end and a start.
+            Step::StoreFails { is_done } => {
+                self.ends < ENDS && self.served.is_some() && world.fail_to_store(is_done)
             }
             Step::Remove => {
                 world.is_member = false;
@@ -290,6 +332,11 @@ impl World {
                 if flaw != Flaw::StoreLater || !is_intent {
                     self.stored = Some(standing);
                 }
+                // What goes by an order goes whether it was used or not.
+                if matches!(standing.stage, SpreadStage::Going { .. }) && self.lost.is_none() {
+                    self.was_used = false;
+                    self.parts.iter_mut().for_each(|part| part.was_used = false);
+                }
             }
             HomeStep::ShutOut => {
                 home.shut_out();
@@ -306,6 +353,65 @@ impl World {
         }
         self.home = Some(home);
         true
+    }
+
+    fn fail_to_store(&mut self, is_done: bool) -> bool {
+        let Some(mut home) = self.home else { return false };
+        let HomeStep::Store(standing) = home.step() else { return false };
+        self.ends += 1;
+        if is_done {
+            self.stored = Some(standing);
+        }
+        self.home = self.stored.map(|stored| {
+            home.reread(stored);
+            home
+        });
+        true
+    }
+
+    fn lose(&mut self, loss: Loss) -> bool {
+        let Some(size_bytes) = self.whole() else { return false };
+        // What a larger one loses is no other.
+        if self.has_grown && loss != Loss::Record {
+            return false;
+        }
+        self.ends = ENDS;
+        // What was never used may go: nothing is in it.
+        self.lost = (self.was_used || loss == Loss::Record).then_some(size_bytes);
+        match loss {
+            Loss::Record => self.stored = None,
+            Loss::Both => (self.stored, self.own) = (None, None),
+            Loss::Steps => {
+                let stage = SpreadStage::Making;
+                self.stored = Some(SpreadStanding { size_bytes: SMALL, stage });
+            }
+        }
+        true
+    }
+
+    /// What the home knows of the openings of a slice.
+    fn openings(&self) -> Openings {
+        let is_known = self.was_used && self.lost.is_none();
+        Openings::answered(if is_known { opening(true) } else { opening(false) })
+    }
+
+    fn slice_of(&self, at: usize, standing: SliceStanding) -> SliceRecord {
+        let begun = opening(self.parts[at].was_used);
+        SliceRecord { begun, opened: begun, ..slice_record(at, standing) }
+    }
+
+    /// Whether a member takes an order from the home as it is.
+    fn is_taken(&self, at: usize, kind: Kind) -> bool {
+        // Else nothing is there that the home could not know of.
+        if !self.parts[at].was_used || self.lost.is_none() {
+            return true;
+        }
+        let Some(standing) = self.parts[at].standing() else { return true };
+        let whole = record_of(SpreadStanding { size_bytes: SMALL, stage: SpreadStage::Whole });
+        let letter = Letter::of(&whole, at as u8 + 1, kind.order());
+        let letter = Letter { openings: self.openings(), ..letter };
+        let record = self.slice_of(at, standing);
+        check_letter(&letter, HOME, Some((&group(), number(at))), Some(&record)).is_ok()
     }
 
     /// In the same life, so that nothing of it is late.
@@ -326,6 +432,8 @@ impl World {
         let Some(size_bytes) = home.may_serve() else { return false };
         home.served();
         self.served = Some(size_bytes);
+        self.was_used = true;
+        self.parts.iter_mut().for_each(|part| part.was_used = part.stored.is_some());
         true
     }
 
@@ -356,6 +464,9 @@ impl World {
     }
 
     fn carry_out(&mut self, at: usize, kind: Option<Kind>, flaw: Flaw) -> bool {
+        if kind.is_some_and(|kind| !self.is_taken(at, kind)) {
+            return false;
+        }
         let part = &mut self.parts[at];
         match slice_step(kind.map(Kind::order), part.standing(), part.volume) {
             SliceStep::Store(SliceStanding { stage: SliceStage::Going, .. })
@@ -370,7 +481,7 @@ impl World {
                 part.volume = Some(size_bytes);
             }
             SliceStep::Delete => part.volume = None,
-            SliceStep::Forget => part.stored = None,
+            SliceStep::Forget => (part.stored, part.was_used) = (None, false),
             // Whether it is heard is another step.
             SliceStep::Done | SliceStep::Refuse(_) => return false,
         }
@@ -403,14 +514,15 @@ impl World {
         let slice = slice_record(at, SliceStanding { size_bytes: 1, stage: SliceStage::Here });
         let question = Question::of(&slice);
         let spreads = self.reads.then_some(&spreads);
-        let says = home_says(&question, Some((&group(), HOME)), spreads, self.own.is_some());
+        let says =
+            home_says(&question, Some((&group(), HOME)), spreads, (ARRAY, self.own.is_some()));
         self.has_said_gone = says == HomeSays::Gone;
         says == HomeSays::Gone
     }
 
     fn fate(&self, at: usize, has_heard: bool) -> Option<SliceFate> {
         let part = self.parts[at];
-        let record = slice_record(at, part.standing()?);
+        let record = self.slice_of(at, part.standing()?);
         let heard = has_heard.then_some((HOME, HomeSays::Gone));
         Some(decide_slice(&record, Some((&group(), number(at))), self.is_member, heard))
     }
@@ -458,8 +570,10 @@ impl World {
             let is_told = |at| matches!(self.fate(at, false), None | Some(SliceFate::LeftOver(_)));
             return (0..OTHERS).all(is_told);
         }
+        // An operator is told of it, and has it rebuilt.
         if self.lost.is_some() {
-            return self.fate(0, false) == Some(SliceFate::Keep);
+            let is_kept = |at| matches!(self.fate(at, true), Some(SliceFate::LeftOver(_)));
+            return self.own.is_some() || (0..OTHERS).all(is_kept);
         }
         let is_whole = self.stored.is_some_and(|it| it.stage == SpreadStage::Whole);
         let is_nothing = |part: &Part| part.stored.is_none() && part.volume.is_none();

@@ -49,7 +49,10 @@ fn a_record_that_cannot_be_is_as_good_as_damaged() {
     let wanted = "a volume that is spread over several members cannot be read from the configuration store: its pages \
                   are dealt to 3 slices, and it has 2";
     assert_eq!(one_seat_less, wanted);
-    let others: [fn(&mut SpreadRecord); 8] = [
+    let others: [fn(&mut SpreadRecord); 11] = [
+        |record| record.home_array.clear(),
+        |record| _ = record.openings.pop(),
+        |record| record.openings[1].begun = Opening::NEVER.next(1).next(1),
         |record| record.seats[2].member = HOME,
         |record| record.seats[2].slice = slice_id(0),
         |record| record.seats.clear(),
@@ -69,7 +72,23 @@ fn a_record_that_cannot_be_is_as_good_as_damaged() {
         SliceRecord::decode(&changed.encode()).expect_err("it is refused").to_string()
     };
     let of_operator = said(|record| record.volume = "vm".to_owned());
-    assert!(of_operator.ends_with("'vm' is not the name of a slice"), "{of_operator}");
+    let wanted = format!("'vm' is not the volume of a slice of {}", spread_id());
+    assert!(of_operator.ends_with(&wanted), "{of_operator}");
+    let of_another = said(|record| {
+        record.volume = hidden_name(&"b".repeat(32).parse().expect("it is one"));
+    });
+    assert!(of_another.contains("is not the volume of a slice of"), "{of_another}");
+    let others: [fn(&mut SliceRecord); 6] = [
+        |record| record.home_array.clear(),
+        |record| record.id = slice_id(2),
+        |record| record.me = MemberId(3),
+        |record| record.home = MemberId(9),
+        |record| drop(record.dealt.seats.pop()),
+        |record| record.dealt.page_bytes = 0,
+    ];
+    for other in others {
+        assert!(said(other).contains("cannot be read"));
+    }
     let own = said(|record| record.me = HOME);
     assert!(own.ends_with("it says of member 1 that it is another member's"), "{own}");
     assert!(said(|record| record.size_bytes = 0).ends_with("it has no size"));
@@ -81,7 +100,7 @@ fn what_is_drawn_is_another_volume_each_time() {
     let pattern = vec![1, 0, 1].try_into().expect("it is one");
     let placed = Placed { members, pattern, shortage: None };
     let draw = || {
-        let drawn = SpreadRecord::draw(&group(), "vm", (GIB, PAGE_BYTES), &placed);
+        let drawn = SpreadRecord::draw((&group(), ARRAY), "vm", (GIB, PAGE_BYTES), &placed);
         drawn.expect("there is randomness")
     };
     let (first, second) = (draw(), draw());

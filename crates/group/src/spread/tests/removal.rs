@@ -16,7 +16,7 @@ fn found(
 #[test]
 fn who_has_a_part_of_a_spread_volume_is_named_by_all_that_know_of_it() {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    let record = record(SpreadStage::Going { gone: set(&[1]) });
+    let record = record(SpreadStage::Whole);
     let spreads = SpreadRecords::from([(record.id.clone(), Ok(record))]);
     let none = SliceRecords::new();
     assert_eq!(found(1, &spreads, &none), (names(&["vm"]), names(&[]), false));
@@ -61,4 +61,26 @@ fn it_is_said_what_is_lost_and_what_to_do() {
     assert_eq!(one.and(unread).to_string(), wanted);
     let unread = InTheWay { unread: Some("why".to_owned()), ..InTheWay::default() };
     assert_eq!(unread.to_string(), "it is not known what spread volumes it has: why");
+}
+
+/// Else removing a dead member waits for the deletion, and that for the member.
+#[test]
+fn a_volume_that_is_being_deleted_holds_no_member_that_has_a_slice_of_it() {
+    let record = record(SpreadStage::Going { gone: set(&[1]) });
+    let spreads = SpreadRecords::from([(record.id.clone(), Ok(record))]);
+    let slice = slice(SliceStage::Going);
+    let slices = SliceRecords::from([(slice.id.clone(), Ok(slice))]);
+    let found = |member, spreads: &SpreadRecords, slices: &SliceRecords| {
+        in_the_way(MemberId(member), &group(), (spreads, slices))
+    };
+    let none = (SpreadRecords::new(), SliceRecords::new());
+    let gone = found(2, &spreads, &none.1);
+    assert_eq!(gone, InTheWay::default(), "it has said that its slice has gone");
+    for waits in [found(3, &spreads, &none.1), found(2, &none.0, &slices)] {
+        assert!(waits.is_nothing(), "{waits:?}");
+        let wanted = "what is being deleted waits for it: the spread volume 'vm'; if it does not come back, remove it and \
+                      give its slice up";
+        assert_eq!(waits.to_string(), wanted);
+    }
+    assert!(!found(1, &spreads, &none.1).is_nothing(), "the home deletes it");
 }

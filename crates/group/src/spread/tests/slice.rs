@@ -90,6 +90,24 @@ fn a_start_finishes_what_goes_and_what_was_to_be_larger() {
     assert_eq!(bed, Bed::of(SliceStage::Making, Some(GIB)), "its home says what becomes of it");
 }
 
+/// The array cannot have volumes so large, or not now.
+#[test]
+fn a_size_that_a_slice_cannot_have_is_not_in_the_way_of_the_next_one() {
+    let mut bed = Bed::of(SliceStage::Here, Some(GIB));
+    let refused = Some(Order::Grow { to_bytes: 60 * GIB });
+    assert_eq!(slice_step(refused, bed.stored, bed.volume), SliceStep::Grow(60 * GIB));
+    assert_eq!(bed.carry_out(None), Ok(()), "nothing is left of it");
+    assert_eq!(bed, Bed::of(SliceStage::Here, Some(GIB)));
+    assert_eq!(bed.carry_out(GROW), Ok(()));
+    assert_eq!(bed.volume, Some(2 * GIB));
+    // Its volume was made larger, and the size is not stored: a later order does it.
+    let mut bed = Bed::of(SliceStage::Here, Some(4 * GIB));
+    assert_eq!((bed.carry_out(None), bed.carry_out(MAKE)), (Ok(()), Ok(())));
+    assert_eq!(bed, Bed::of(SliceStage::Here, Some(4 * GIB)));
+    assert_eq!(bed.carry_out(GROW), Ok(()));
+    assert_eq!(bed.stored.map(|it| it.size_bytes), Some(2 * GIB));
+}
+
 #[test]
 fn what_goes_does_not_come_back_and_what_is_lost_is_said() {
     for order in [MAKE, GROW] {
@@ -148,4 +166,35 @@ fn orders_are_taken_from_the_home_alone_by_the_member_that_has_the_slice() {
     let of_other = Letter { spread: "b".repeat(32).parse().expect("it is one"), ..letter };
     let refused = check_letter(&of_other, HOME, who, Some(&record));
     assert_eq!(refused, Err(SliceRefusal::OtherVolume));
+}
+
+#[test]
+fn a_letter_that_cannot_be_is_not_obeyed() {
+    let whole = super::record(SpreadStage::Whole);
+    let letter = Letter::of(&whole, 1, Order::Make { size_bytes: GIB });
+    let check = |letter: &Letter| {
+        let (group, me) = (group(), letter.to);
+        match check_letter(letter, HOME, Some((&group, me)), None) {
+            Err(SliceRefusal::Unsound(_)) => Err(()),
+            other => Ok(other),
+        }
+    };
+    assert_eq!(check(&letter), Ok(Ok(())));
+    assert_eq!(check(&Letter::of(&whole, 0, Order::Go)), Err(()), "to the home itself");
+    for other in [
+        Letter { order: Order::Make { size_bytes: 0 }, ..letter.clone() },
+        Letter { order: Order::Grow { to_bytes: 0 }, ..letter.clone() },
+        Letter { home_array: String::new(), ..letter.clone() },
+        Letter { slice: slice_id(2), ..letter.clone() },
+    ] {
+        assert_eq!(check(&other), Err(()), "{other:?}");
+    }
+    // Of another volume than the one that the slice was made for.
+    let (group, record) = (group(), slice(SliceStage::Here));
+    let mut other = letter.clone();
+    other.dealt.pattern = vec![0, 1, 2].try_into().expect("it is one");
+    for other in [other, Letter { home_array: "badcafe".to_owned(), ..letter }] {
+        let refused = check_letter(&other, HOME, Some((&group, MemberId(2))), Some(&record));
+        assert_eq!(refused, Err(SliceRefusal::OtherVolume));
+    }
 }

@@ -400,3 +400,20 @@ fn a_standby_path_is_not_asked_again_until_it_changes() {
     router.set_access(A, ActiveOptimized, ms(1000));
     sends(&mut router, op, A);
 }
+
+/// Nobody has looked yet at what is behind it.
+#[test]
+fn a_path_that_is_not_to_be_used_is_not_when_a_command_is_aborted_there() {
+    for leave in [Router::suspend, Router::lost] {
+        let mut router = router(1);
+        let op = router.submit(read(), ms(0));
+        sends(&mut router, op, A);
+        leave(&mut router, A);
+        let state = router.status(A).state;
+        router.tried(op, Verdict::Aborted, ms(10));
+        assert_eq!(actions(&mut router), []);
+        assert_eq!(router.status(A).state, state);
+        router.returned(A, ms(20));
+        sends(&mut router, op, A);
+    }
+}

@@ -174,7 +174,12 @@ fn a_server_that_may_not_join_any_more_is_taken_back() {
         admission.endpoints.clear();
         let refused = three.refused(join((applicant, admission))).await;
         assert!(refused.contains("'three' now, which is to be removed there"), "{refused}");
-        one.ask(GroupRequest::Remove { member: "three".to_owned(), despite_moves: false }).await;
+        one.ask(GroupRequest::Remove {
+            member: "three".to_owned(),
+            despite_moves: false,
+            despite_spreads: false,
+        })
+        .await;
 
         let admitted = three.admit_at(&one).await;
         three.here.end().await;

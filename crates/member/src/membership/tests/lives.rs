@@ -45,12 +45,21 @@ fn a_group_is_made_joined_and_left_and_outlives_its_members_lives() {
         assert_eq!(there[&iqn("two")].portals.len(), 0, "hosts are to come back later");
 
         // The one that is away hears that it was removed when it starts.
-        one.ask(GroupRequest::Remove { member: "two".to_owned(), despite_moves: false }).await;
+        one.ask(GroupRequest::Remove {
+            member: "two".to_owned(),
+            despite_moves: false,
+            despite_spreads: false,
+        })
+        .await;
         assert_eq!(one.states().await, are([("one", Present)]));
         let two = Node::start(data, listen, name).await;
         until("it leaves", async || two.shown().await == GroupShown::None).await;
         assert_eq!((two.told(Kind::MemberRemoved), two.keeps_anything()), (1, false));
-        let last = GroupRequest::Remove { member: "one".to_owned(), despite_moves: false };
+        let last = GroupRequest::Remove {
+            member: "one".to_owned(),
+            despite_moves: false,
+            despite_spreads: false,
+        };
         assert!(one.refused(last).await.contains("is the last member"));
 
         let one = one.restart().await;
@@ -76,7 +85,12 @@ fn who_runs_the_store_goes_when_another_one_runs_it() {
         two.join_at(&one).await;
         let both = are([("one", MemberState::Present), ("two", MemberState::Present)]);
         until("both are there", async || one.states().await == both).await;
-        one.ask(GroupRequest::Remove { member: "one".to_owned(), despite_moves: false }).await;
+        one.ask(GroupRequest::Remove {
+            member: "one".to_owned(),
+            despite_moves: false,
+            despite_spreads: false,
+        })
+        .await;
         until("it leaves", async || one.shown().await == GroupShown::None).await;
         assert_eq!((one.told(Kind::MemberRemoved), one.keeps_anything()), (1, false));
         let alone = are([("two", MemberState::Present)]);

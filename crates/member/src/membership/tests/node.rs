@@ -207,5 +207,5 @@ pub(super) async fn three(numbers: [u8; 3]) -> [Node; 3] {
 }
 
 pub(super) fn remove(member: &str) -> GroupRequest {
-    GroupRequest::Remove { member: member.to_owned(), despite_moves: false }
+    GroupRequest::Remove { member: member.to_owned(), despite_moves: false, despite_spreads: false }
 }

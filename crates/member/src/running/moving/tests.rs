@@ -447,7 +447,11 @@ fn a_name_is_not_given_to_a_member_that_was_removed_behind_the_freeze() {
     let (id, copy, _) = sealed(&left);
     right.stop();
     let remove = || {
-        Request::Group(GroupRequest::Remove { member: "right".to_owned(), despite_moves: false })
+        Request::Group(GroupRequest::Remove {
+            member: "right".to_owned(),
+            despite_moves: false,
+            despite_spreads: false,
+        })
     };
     let mut refusals = Vec::new();
     wait_until("it is away, and removed", || match left.ask(remove()) {
@@ -502,7 +506,11 @@ fn a_member_with_a_part_in_a_move_is_not_removed_unless_that_is_said() {
     });
     let remove = |despite_moves| {
         let member = "left".to_owned();
-        right.ask(Request::Group(GroupRequest::Remove { member, despite_moves }))
+        right.ask(Request::Group(GroupRequest::Remove {
+            member,
+            despite_moves,
+            despite_spreads: false,
+        }))
     };
     let refused = remove(false).expect_err("it is refused").to_string();
     assert!(refused.starts_with("'left' has a part in moving vm: wait until"), "{refused}");

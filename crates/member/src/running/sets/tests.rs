@@ -211,7 +211,11 @@ fn what_may_be_of_a_set_that_does_not_read_stays_as_it_is() {
     let rig = member(dir.path(), 236);
     let id = taken(&rig, "s");
     let misread = id.clone();
-    rig.with(async move |member| member.settings().misread_set(&misread));
+    // Before each request anew: the member reads its settings beside it, too.
+    let misread = || {
+        let id = misread.clone();
+        rig.with(async move |member| member.settings().misread_set(&id));
+    };
     let vm = || "vm".to_owned();
     let changes = || {
         let volume = [
@@ -230,24 +234,28 @@ fn what_may_be_of_a_set_that_does_not_read_stays_as_it_is() {
         ];
         volume.map(Request::Volume).into_iter().chain(snapshot.map(Request::Snapshot))
     };
-    let check = |why: &str| {
+    let check = |why: &str, spoil: &dyn Fn()| {
         for request in changes() {
             let asked = format!("{request:?}");
+            spoil();
             let refused = said(rig.ask(request));
             assert!(refused.contains(why), "{asked}: {refused}");
         }
+        spoil();
         assert_eq!(settle(&rig, &id), Answer::SetSettled(false), "nobody knows what it is");
     };
-    check("stored in version 2");
+    check("stored in version 2", &misread);
     let unnamed = SnapshotRequest::Create { volumes: vec![vm()], name: None };
     rig.ask(Request::Snapshot(unnamed)).expect("the array knows a name that nobody has");
     rig.with(async |member| member.settings().read_again().await);
     assert_eq!(settle(&rig, &id), Answer::SetSettled(false), "it is undecided");
-    rig.with(async |member| {
-        let _turn = member.settings().hold().await;
-        member.settings().fail_unread().await;
-    });
-    check("as the test wants it");
+    let fail = || {
+        rig.with(async |member| {
+            let _turn = member.settings().hold().await;
+            member.settings().fail_unread().await;
+        });
+    };
+    check("as the test wants it", &fail);
     assert_eq!(count(&rig, "vm"), 2, "both are there");
 }
 

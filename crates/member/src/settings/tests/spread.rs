@@ -4,8 +4,8 @@
 use group::membership::{GroupId, SliceId, SpreadId};
 use group::ownership::MemberId;
 use group::spread::{
-    HomeSays, PAGE_BYTES, Question, Seat, SliceRecord, SliceStage, SliceStanding, SpreadRecord,
-    SpreadStage, SpreadStanding, hidden_name,
+    Dealt, HomeSays, Opening, Openings, PAGE_BYTES, Question, Seat, SliceRecord, SliceStage,
+    SliceStanding, SpreadRecord, SpreadStage, SpreadStanding, hidden_name,
 };
 
 use super::*;
@@ -13,6 +13,9 @@ use super::*;
 const SIZE_BYTES: u64 = 1 << 30;
 
 const HOME: MemberId = MemberId(1);
+
+/// That of another member.
+const ARRAY: &str = "c0ffee";
 
 fn group() -> GroupId {
     "0".repeat(32).parse().expect("it is one")
@@ -26,16 +29,21 @@ fn slice_id(digit: &str) -> SliceId {
     digit.repeat(32).parse().expect("it is one")
 }
 
+fn seat(digit: &str, member: u16) -> Seat {
+    Seat { slice: slice_id(digit), member: MemberId(member) }
+}
+
 fn spread(stage: SpreadStage) -> SpreadRecord {
-    let seat = |digit, member| Seat { slice: slice_id(digit), member: MemberId(member) };
     SpreadRecord {
         id: spread_id(),
         group: group(),
+        home_array: ARRAY.to_owned(),
         name: "vm".to_owned(),
         size_bytes: SIZE_BYTES,
         page_bytes: PAGE_BYTES,
         pattern: vec![0, 1].try_into().expect("it is one"),
         seats: vec![seat("1", 1), seat("2", 2)],
+        openings: vec![Openings::default(); 2],
         stage,
     }
 }
@@ -50,15 +58,28 @@ fn slice(stage: SliceStage) -> SliceRecord {
         group: group(),
         me: HOME,
         home: MemberId(2),
+        home_array: ARRAY.to_owned(),
+        dealt: Dealt {
+            page_bytes: PAGE_BYTES,
+            pattern: vec![0, 1].try_into().expect("it is one"),
+            seats: vec![seat("4", 2), seat("3", 1)],
+        },
         name: "other".to_owned(),
         size_bytes: SIZE_BYTES,
+        begun: Opening::NEVER,
+        opened: Opening::NEVER,
         stage,
     }
 }
 
 fn says(settings: &MemberSettings, has_own_slice: bool) -> HomeSays {
-    let question =
-        Question { group: group(), home: HOME, spread: spread_id(), slice: slice_id("2") };
+    let question = Question {
+        group: group(),
+        home: HOME,
+        home_array: settings.array.info().id,
+        spread: spread_id(),
+        slice: slice_id("2"),
+    };
     settings.says_of_slice(&question, Some((&group(), HOME)), has_own_slice)
 }
 
@@ -144,4 +165,48 @@ fn while_it_is_not_known_what_is_stored_nothing_has_gone_and_everything_is_in_th
         assert!(settings.slice(&slice_id("3")).is_err() && settings.unknown_spreads().is_some());
         assert!(!settings.in_the_way(MemberId(3), &group()).is_nothing());
     });
+}
+
+/// Settings were given up, or are written over: the slices that there are tell of volumes, and nothing tells of which.
+#[test]
+fn a_slice_of_which_nothing_is_stored_is_in_the_way_and_one_that_is_not_read_yet_is_not_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::start(dir.path(), &dir.path().join("data"));
+    keep(&rig);
+    rig.with(async |member| {
+        let settings = member.settings();
+        let (ours, strange) =
+            (hidden_name(&spread_id()), hidden_name(&"e".repeat(32).parse().unwrap()));
+        assert!(settings.reserves(&ours) && settings.reserves(&strange));
+        let array = member.array();
+        let make = async |name: &str| {
+            let spec = array::api::VolumeSpec {
+                name: name.to_owned(),
+                size_bytes: 8 << 20,
+                level: None,
+                thick: false,
+                block_bytes: 4096,
+                cache: array::api::Cache::Durable,
+                read_ahead_bytes: None,
+                cached: true,
+            };
+            array.create_volume(spec).await.expect("it is made");
+        };
+        make(&ours).await;
+        assert!(settings.in_the_way(MemberId(3), &group()).is_nothing());
+        make(&strange).await;
+        let found = settings.in_the_way(MemberId(3), &group());
+        assert!(found.unread.is_some_and(|why| why.contains(&strange)));
+        assert_eq!(settings.unknown_spreads(), None, "what is stored is known");
+
+        // They can be read again, and are not yet.
+        settings.is_read.set(false);
+        assert!(settings.state().is_err() && settings.slice(&slice_id("3")).is_err());
+        assert_eq!(says(settings, false), HomeSays::Unread);
+        assert!(!settings.in_the_way(MemberId(3), &group()).is_nothing());
+        let _turn = settings.hold().await;
+        settings.fail_unread().await;
+        assert!(settings.reopen().await && settings.state().is_ok());
+    });
+    rig.stop();
 }

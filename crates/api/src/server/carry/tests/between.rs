@@ -6,7 +6,7 @@ use group::membership::MembershipError;
 use http_body_util::BodyExt;
 use member::audit::Action;
 use member::events::{Event, Kind};
-use member::{GroupError, KeptTicket, VolumeRequest};
+use member::{GroupError, KeptTicket, SpreadRequest, VolumeRequest};
 use tokio::time::timeout;
 use tower::ServiceExt;
 
@@ -119,12 +119,15 @@ async fn a_key_and_a_tag_go_along() {
         asked
     };
     let purge = Request::Volume(VolumeRequest::Purge { name: "a".to_owned() });
+    // Whether it lies on several members is looked for first.
+    let is_change = |it: &Request| *it != Request::Spread(SpreadRequest::List);
+    let changes = || pair.right.asked().into_iter().filter(is_change).collect::<Vec<_>>();
     for is_repeated in [false, true] {
         let answer = pair.left.sends(RIGHT, keyed()).await.unwrap();
         assert_eq!(answer.status(), StatusCode::NO_CONTENT);
         assert_eq!(answer.extensions().get::<Repeated>().is_some(), is_repeated);
         assert!(!answer.headers().contains_key("drystone-repeated"), "it is between members");
-        assert_eq!(pair.right.asked(), std::slice::from_ref(&purge));
+        assert_eq!(changes(), std::slice::from_ref(&purge));
     }
     assert_eq!(pair.right.entries().len(), 1, "nothing was done the second time");
     let mut tagged = request(Method::DELETE, "/v1/members/old");
@@ -132,7 +135,7 @@ async fn a_key_and_a_tag_go_along() {
     let answer = pair.left.sends(RIGHT, tagged).await.unwrap();
     assert_eq!(answer.status(), StatusCode::UNPROCESSABLE_ENTITY);
     assert!(text(answer).await.contains("takes no If-Match"));
-    assert_eq!(pair.right.asked(), [purge]);
+    assert_eq!(changes(), [purge]);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ mod between;
 mod failing;
 mod moves;
 mod sets;
+mod spread;
 mod strangers;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -248,7 +249,11 @@ fn get(path: &str) -> Asked {
 
 /// What is asked for by `DELETE /v1/members/NAME`.
 fn removal(name: &str) -> Request {
-    Request::Group(GroupRequest::Remove { member: name.to_owned(), despite_moves: false })
+    Request::Group(GroupRequest::Remove {
+        member: name.to_owned(),
+        despite_moves: false,
+        despite_spreads: false,
+    })
 }
 
 /// The body of an answer.

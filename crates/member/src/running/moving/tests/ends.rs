@@ -48,7 +48,11 @@ fn commit(rig: &Rig, id: &MoveId) {
 /// The second member is removed, and its server joins again: it has another number then.
 pub(super) fn join_anew([left, right]: &[Rig; 2], number: u8) {
     let member = "right".to_owned();
-    let remove = Request::Group(GroupRequest::Remove { member, despite_moves: true });
+    let remove = Request::Group(GroupRequest::Remove {
+        member,
+        despite_moves: true,
+        despite_spreads: false,
+    });
     assert_eq!(left.ask(remove).expect("it is done"), Answer::Done);
     wait_until("it knows that it is in no group any more", || {
         right.with(async |member| matches!(member.membership.group_id(), Ok(None)))
